@@ -2,10 +2,11 @@
 /* ask.c - xs_start(): passes a request to the function for its type. */
 #include "core/base/entry.h"
 #include "core/debug/misuse.h"
-#include "core.h"
-#include "core/sock/sock.h"
 #include "core/debug/trace.h"
 #include "core/queue/ask.h"
+#include "core/sock/sock.h"
+#include "core.h"
+#include "transfer.h"
 
 inline int xs_enter_ask(const struct ask *ask)
 {

@@ -5,20 +5,20 @@
 #include <stdatomic.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include "core/conn/conn.h"
-#include "core/base/fds.h"
-#include "core/file/grown.h"
-#include "core/sock/lookup.h"
 #include "core/base/entry.h"
+#include "core/base/fds.h"
 #include "core/base/log.h"
-#include "core/device/registry.h"
-#include "core/memory/memory.h"
-#include "core/debug/misuse.h"
-#include "core/conn/progress.h"
-#include "core/queue/queue.h"
 #include "core/base/settings.h"
-#include "core/sock/sock.h"
+#include "core/conn/conn.h"
+#include "core/conn/progress.h"
+#include "core/debug/misuse.h"
 #include "core/debug/trace.h"
+#include "core/device/registry.h"
+#include "core/file/grown.h"
+#include "core/memory/memory.h"
+#include "core/queue/queue.h"
+#include "core/sock/lookup.h"
+#include "core/sock/sock.h"
 
 #define WORD_OF(number) #number
 #define DOTTED(major, minor, patch) WORD_OF(major) "." WORD_OF(minor) "." WORD_OF(patch)

@@ -6,21 +6,22 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "core/base/clock.h"
-#include "core/conn/conn.h"
-#include "core.h"
-#include "core/file/file.h"
 #include "core/base/fragile.h"
-#include "core/memory/memory.h"
-#include "core/queue/nic.h"
+#include "core/base/log.h"
+#include "core/base/settings.h"
+#include "core/conn/conn.h"
 #include "core/conn/place.h"
 #include "core/conn/progress.h"
-#include "core/base/settings.h"
+#include "core/file/file.h"
 #include "core/file/sink.h"
-#include "core/sock/sock.h"
 #include "core/file/vector.h"
-#include "core/base/log.h"
+#include "core/memory/memory.h"
 #include "core/queue/ask.h"
+#include "core/queue/nic.h"
 #include "core/queue/wait.h"
+#include "core/sock/sock.h"
+#include "core.h"
+#include "transfer.h"
 
 /* ---- Checks that need the socket; called with its lock --------------------------------------------- */
 
@@ -40,33 +41,6 @@ static inline int check_connected(const struct sock *sock, bool receives)
 }
 
 /* ---- Sending ----------------------------------------------------------------------------------- */
-
-inline int xs_make_usable(struct conn *conn, struct op *op, exs_mhandle_t mhandle, int access)
-{
-    int forbidden = access == 0 ? EXS_MRF_SEND_DISABLE : EXS_MRF_RECV_DISABLE;
-
-    if (xs_memory_use(mhandle, op->buffer, op->length, forbidden, &op->memory) < 0)
-        return -1;
-    if (op->length == 0)
-        return 0;
-    if (op->memory != NULL) {
-        op->mr = xs_memory_mr(op->memory, &conn->domain, MEMORY_LOCAL);
-        return op->mr != NULL ? 0 : -1;
-    }
-    if (op->length > BOUNCE_SIZE) {
-        op->one_off = xs_register(&conn->domain, op->buffer, op->length, access);
-        return op->one_off != NULL ? 0 : -1;
-    }
-    op->bounce = xs_bounce_get(&conn->domain);
-    if (op->bounce == NULL)
-        return -1;
-    if (access == 0 && !fragile_take(op->bounce->data, op->buffer, op->length)) {
-        xs_bounce_put(&conn->domain, op->bounce);
-        errno = EACCES;
-        return -1;
-    }
-    return 0;
-}
 
 /* A send that is started now must wait for another one. */
 static bool has_to_wait(const struct conn *conn)
@@ -123,18 +97,6 @@ static int prepare_send(struct conn *conn, struct op *op, const struct ask *ask)
     if (has_to_wait(conn) && xs_memory_is_none(ask->mhandle) && op->length <= BOUNCE_SIZE)
         return xs_late_begin(op, NULL);
     return xs_make_usable(conn, op, ask->mhandle, 0);
-}
-
-void xs_undo(struct op *op, struct waiter *waiter)
-{
-    int saved = errno;
-
-    if (op->memory != NULL)
-        xs_memory_unuse(op->memory);
-    if (waiter != NULL)
-        xs_queue_unref(waiter->home);
-    xs_op_cancel(op);
-    errno = saved;
 }
 
 /* Undo a send whose buffer was prepared. Preserves errno. */

@@ -7,11 +7,11 @@
  * credits and work requests come back only after a round trip. The message belongs to its first send; the others are its
  * followers, each of them whole, and complete with it.
  */
+#include "core/queue/nic.h"
+#include "core/queue/socket.h"
 #include "conn.h"
 #include "ending.h"
 #include "message.h"
-#include "core/queue/nic.h"
-#include "core/sock/sock.h"
 
 #define BATCH_BYTES (256u << 10) /* of one message; at most */
 

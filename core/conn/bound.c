@@ -7,9 +7,9 @@
  * of order, the list is counted again.
  */
 #include <errno.h>
-#include "conn.h"
 #include "core/debug/misuse.h"
-#include "core/sock/sock.h"
+#include "core/queue/socket.h"
+#include "conn.h"
 
 void xs_sends_bound_changed(struct sock *sock)
 {

@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include "conn.h"
 #include "core/base/handle.h"
+#include "core/base/log.h"
+#include "core/base/random.h"
 #include "core/memory/memory.h"
 #include "core/queue/nic.h"
-#include "core/base/random.h"
-#include "core/sock/sock.h"
-#include "core/base/log.h"
+#include "core/queue/socket.h"
+#include "conn.h"
 
 /* A connection's memory: receive slots, a few bounce buffers and send slots, which only the local device
  * accesses; then the ring buffer, which the peer writes to. */
@@ -301,4 +301,32 @@ void xs_conn_peer(struct conn *conn, const struct hello *peer)
     conn->adverts_max = conn_adverts_max(conn);
     conn->immediate = conn->nic->immediate && (peer->flags & HELLO_NO_IMMEDIATE) == 0;
     xs_ring_begin(conn);
+}
+
+/* ---- Counters ------------------------------------------------------------------------------------ */
+
+static uint64_t retransmissions_of(const struct conn *conn)
+{
+    if (conn->device->retransmitted == NULL)
+        return EXS_STATS_UNKNOWN;
+    return conn->qp != NULL ? conn->device->retransmitted(conn->qp) : 0;
+}
+
+/* If one connection does not report a value, the sum is unknown. */
+static uint64_t known_sum(uint64_t a, uint64_t b)
+{
+    return a == EXS_STATS_UNKNOWN || b == EXS_STATS_UNKNOWN ? EXS_STATS_UNKNOWN : a + b;
+}
+
+void xs_stats_add(exs_stats_t *stats, const struct conn *conn)
+{
+    stats->exs_sends += conn->started;
+    stats->exs_receives += conn->receives;
+    stats->exs_sent += conn->tx_position;
+    stats->exs_sent_direct += conn->tx_position - conn->hidden_sent;
+    stats->exs_received += conn->rx_position;
+    stats->exs_received_direct += conn->rx_position - conn->hidden_in;
+    stats->exs_bytes_read += conn->bytes_read;
+    stats->exs_bytes_written += conn->bytes_written;
+    stats->exs_retransmissions = known_sum(stats->exs_retransmissions, retransmissions_of(conn));
 }

@@ -15,10 +15,12 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "core/base/handle.h"
 #include "core/device/device.h"
 #include "core/memory/domain.h"
-#include "core/base/handle.h"
-#include "core/queue/op.h"
+#include "core/queue/queue.h"
+#include "core/queue/socket.h"
+#include "ending.h"
 #include "protocol.h"
 #include "ring.h"
 
@@ -217,8 +219,6 @@ struct conn {
     uint64_t stale_adverts;             /* advertisements dropped because they crossed with indirect data */
 };
 
-LIST_HEAD(conn_list, conn);
-
 /* ---- conn.c ------------------------------------------------------------------------------ */
 
 /* Makes a connection for the socket's id, with queue pair, buffers and posted receives. NULL and errno on failure. */
@@ -363,7 +363,7 @@ void xs_conn_limit_outage(const struct conn *conn);
 /* The keepalive timer has expired: probes an idle peer, or breaks the connection after too many unanswered probes. */
 void xs_probe(struct conn *conn);
 
-/* ---- transfer.c ---------------------------------------------------------------------------- */
+/* ---- usable.c ------------------------------------------------------------------------------ */
 
 /* Makes the operation's buffer usable for the device: by the user's region, a bounce buffer, or a registration for
  * this operation alone. access: 0 to read the buffer, and its bytes as they are now; IBV_ACCESS_LOCAL_WRITE to fill
@@ -417,7 +417,16 @@ int xs_dontwait_send(const struct conn *conn);
 /* A send with MSG_DONTWAIT was started: ends it with the bytes that could be posted. */
 void xs_dontwait_sent(struct conn *conn);
 
-/* ---- bound.c ------------------------------------------------------------------------------- */
+/* ---- bound.c: limits of bytes; called with the lock ------------------------------------------- */
+
+/* Update sends_bounded and receives_bounded after a change of what they depend on. */
+void xs_sends_bound_changed(struct sock *sock);
+void xs_receives_bound_changed(struct sock *sock);
+/* Counts a send that is about to start, if sends_bounded, and sets its deadline. Returns 0, or -1 and EAGAIN if it
+ * would exceed the limit. */
+int xs_send_bound(struct sock *sock, struct op *op, const struct ask *ask);
+/* The same for a receive, if receives_bounded. A receive may always start. */
+void xs_receive_bound(struct sock *sock, struct op *op, const struct ask *ask);
 
 /* Counts the pending bytes again, after sends ended out of order. */
 void xs_sends_count(struct conn *conn);
@@ -447,9 +456,12 @@ void xs_onesided_finish(struct conn *conn, int error);
 
 /* ---- export.c ----------------------------------------------------------------------------- */
 
+/* Exports memory and sets *token. Returns 0, or -1 and errno. */
+int xs_export_add(struct conn *conn, exs_mhandle_t mhandle, void *addr, size_t length, int access,
+                  exs_token_t *token);
+/* Ends the export that the token is of. Returns 0, or -1 and EINVAL. */
+int xs_export_drop(struct conn *conn, const exs_token_t *token);
 void xs_export_end_all(struct conn *conn);
-
-/* ---- stats.c ------------------------------------------------------------------------------ */
 
 /* Adds the connection's counters. */
 void xs_stats_add(exs_stats_t *stats, const struct conn *conn);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* control.c - control messages and credits, in both directions. */
 #include <errno.h>
+#include "core/base/log.h"
+#include "core/queue/socket.h"
 #include "conn.h"
 #include "ending.h"
-#include "core/sock/sock.h"
-#include "core/base/log.h"
 
 bool xs_control_post(struct conn *conn, struct control *control, const struct posted *posted)
 {

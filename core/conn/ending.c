@@ -2,10 +2,10 @@
 /* ending.c - sends that end before all of their bytes are sent: implements the table in ending.h. */
 #include <errno.h>
 #include <string.h>
+#include "core/base/log.h"
+#include "core/queue/socket.h"
 #include "conn.h"
 #include "ending.h"
-#include "core/sock/sock.h"
-#include "core/base/log.h"
 
 /* ---- What is remembered -------------------------------------------------------------------------- */
 

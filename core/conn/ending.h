@@ -23,7 +23,7 @@
  *   more (EFAULT)
  *   MSG_DONTWAIT                       the bytes that can be sent at once are the whole send: it does not end early
  *
- * struct sock, `sent`, records this until the connection ends:
+ * struct sock, `sent` (socket.h), records this until the connection ends:
  *
  *   SENT_WHOLE         sends may start, and the end of the stream is sent after them
  *   SENT_TORN          the stream stops in the middle of a send. A send that starts now and sends a byte makes it
@@ -46,8 +46,6 @@ struct conn;
 struct op;
 struct sock;
 
-enum sent { SENT_WHOLE = 0, SENT_TORN = 1, SENT_UNTOLD = 2, SENT_TORN_UNTOLD = 3, SENT_LOST = 4 };
-
 /* ---- ending.c; called with the lock ------------------------------------------------------------ */
 
 /* The connection broke, or is about to, before all that was sent has arrived. */
@@ -67,11 +65,5 @@ void xs_end_refused(struct conn *conn) __attribute__((cold));
 
 /* Returns -1 and ECANCELED, for a call that must wait until the event of a failed send was dequeued. */
 int xs_untold(const struct sock *sock) __attribute__((cold));
-
-/* ---- table.c ----------------------------------------------------------------------------------- */
-
-/* The event of a failed send was dequeued: the socket of this number may send again, if it has this identity. Takes
- * no lock. */
-void xs_sock_told(int number, uint64_t identity);
 
 #endif

@@ -8,11 +8,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "conn.h"
-#include "core/memory/memory.h"
-#include "core/sock/sock.h"
-#include "core/base/log.h"
 #include "core/base/entry.h"
+#include "core/base/log.h"
+#include "core/memory/memory.h"
+#include "conn.h"
 
 struct export
 { /* owned by its connection */
@@ -48,9 +47,8 @@ void xs_export_end_all(struct conn *conn)
         end_export(conn, LIST_FIRST(&conn->exports));
 }
 
-/* Called with the lock of the socket's queue, as is drop(). -1 and errno. */
-static int add(struct conn *conn, exs_mhandle_t mhandle, void *addr, size_t length, int access,
-               exs_token_t *token)
+int xs_export_add(struct conn *conn, exs_mhandle_t mhandle, void *addr, size_t length, int access,
+                  exs_token_t *token)
 {
     struct export *export = calloc(1, sizeof(*export));
 
@@ -81,7 +79,7 @@ free_export:
     return -1;
 }
 
-static int drop(struct conn *conn, const exs_token_t *token)
+int xs_export_drop(struct conn *conn, const exs_token_t *token)
 {
     struct export *export;
 
@@ -92,64 +90,4 @@ static int drop(struct conn *conn, const exs_token_t *token)
         return 0;
     }
     return xs_invalid("token is of nothing that is exported on this connection");
-}
-
-/* Get the socket, locked, if it is connected. NULL and errno. */
-static struct sock *get_connected(int sockno)
-{
-    struct sock *sock = xs_sock_get_locked(sockno);
-
-    if (sock == NULL)
-        return NULL;
-    if (sock->state == SOCK_CONNECTED)
-        return sock;
-    xs_sock_put_locked(sock);
-    errno = ENOTCONN;
-    return NULL;
-}
-
-int exs_mexport(int sockno, exs_mhandle_t mhandle, void *addr, size_t length, int access, exs_token_t *token)
-{
-    if (xs_enter_socket(__func__, sockno) < 0)
-        return -1;
-    if (mhandle == NULL || mhandle == EXS_MHANDLE_UNREGISTERED)
-        return xs_invalid("mhandle is no registered memory");
-    if (addr == NULL || length == 0)
-        return xs_invalid(addr == NULL ? "addr is NULL" : "length is 0");
-    if (length > EXS_MSG_MAX)
-        return xs_too_long(length);
-    if (access == 0 || (access & ~(EXS_REMOTE_READ | EXS_REMOTE_WRITE)))
-        return xs_invalid("access 0x%x is not EXS_REMOTE_READ, EXS_REMOTE_WRITE, or both", (unsigned)access);
-    if (token == NULL)
-        return xs_nowhere("token");
-    struct sock *sock = get_connected(sockno);
-
-    if (sock == NULL)
-        return -1;
-    int result;
-
-    if (!conn_broken(sock->conn)) {
-        result = add(sock->conn, mhandle, addr, length, access, token);
-    } else {
-        errno = sock->conn->error;
-        result = -1;
-    }
-    xs_sock_put_locked(sock);
-    return result;
-}
-
-int exs_munexport(int sockno, const exs_token_t *token)
-{
-    if (xs_enter_socket(__func__, sockno) < 0)
-        return -1;
-    if (token == NULL)
-        return xs_invalid("token is NULL");
-    struct sock *sock = get_connected(sockno);
-
-    if (sock == NULL)
-        return -1;
-    int result = drop(sock->conn, token);
-
-    xs_sock_put_locked(sock);
-    return result;
 }

@@ -8,10 +8,10 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include "conn.h"
 #include "core/base/fragile.h"
-#include "core/memory/memory.h"
 #include "core/file/vector.h"
+#include "core/memory/memory.h"
+#include "conn.h"
 
 static int look_at(const struct op *op)
 {

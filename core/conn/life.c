@@ -8,8 +8,8 @@
  * arrived is used up. Only then does the device use none of the operations' memory.
  */
 #include <errno.h>
+#include "core/queue/socket.h"
 #include "conn.h"
-#include "core/sock/sock.h"
 
 void xs_conn_opened(struct conn *conn)
 {

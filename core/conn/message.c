@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* message.c - messages of data as work requests. See message.h. */
 #include <endian.h>
-#include "message.h"
 #include "core/queue/nic.h"
+#include "message.h"
 
 #define PARTS_AT_ONCE 8 /* requests per call of ibv_post_send() */
 

@@ -3,15 +3,15 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "conn.h"
 #include "core/base/copy.h"
 #include "core/base/fragile.h"
+#include "core/file/sink.h"
+#include "core/file/vector.h"
 #include "core/memory/memory.h"
 #include "core/queue/nic.h"
+#include "core/queue/socket.h"
+#include "conn.h"
 #include "place.h"
-#include "core/file/sink.h"
-#include "core/sock/sock.h"
-#include "core/file/vector.h"
 
 /* ---- Slots in the ring buffer ---------------------------------------------------------------------- */
 

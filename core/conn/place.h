@@ -19,16 +19,11 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "core/file/sink.h"
 
 struct conn;
 struct op;
 struct piece;
-
-struct place {
-    uint8_t *addr;   /* in the ring buffer: the address by which the peer knows it */
-    uint64_t length; /* bytes; 0: there is no place, all pieces are full */
-    uint32_t rkey;   /* of a place that was opened */
-};
 
 /* Sets the pieces of a receive. They must stay valid until it ends; the references to their regions are dropped
  * then. */

@@ -10,9 +10,9 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include "core/base/clock.h"
-#include "conn.h"
-#include "core/sock/sock.h"
 #include "core/base/log.h"
+#include "core/queue/socket.h"
+#include "conn.h"
 
 static uint32_t signs_of_life(const struct conn *conn)
 {

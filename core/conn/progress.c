@@ -7,18 +7,19 @@
  * Therefore a private queue of the library, which a thread runs, hosts the socket's home (detach.c) until all bytes
  * were given to the device. The thread starts with the first such send and ends with exs_fini.
  */
-#include "progress.h"
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include "conn.h"
+#include "core/base/log.h"
+#include "core/base/threads.h"
 #include "core/queue/nic.h"
 #include "core/queue/queue.h"
-#include "core/sock/sock.h"
-#include "core/base/threads.h"
-#include "core/base/log.h"
+#include "core/queue/socket.h"
+#include "core/queue/upcalls.h"
+#include "conn.h"
+#include "progress.h"
 
 #define IDLE_MS 20 /* between polls while a queue that needs no progress any more is still attached */
 

@@ -11,8 +11,6 @@ struct sock;
 /* A send that names no queue was started on a socket without an owner: makes the thread drive the socket's home until
  * all bytes were given to the device. Called with the socket's lock. */
 void xs_progress_ensure(struct sock *sock);
-/* Returns true if a socket of this home has such sends. Called with its lock. */
-bool xs_progress_is_needed(const struct queue *home);
 /* Ends the thread, when no sockets are left. */
 void xs_progress_end(void);
 /* Forgets the parent's thread, in a forked child. */

@@ -18,12 +18,12 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include "core/base/clock.h"
-#include "conn.h"
+#include "core/base/log.h"
+#include "core/base/random.h"
 #include "core/memory/memory.h"
 #include "core/queue/nic.h"
-#include "core/base/random.h"
-#include "core/sock/sock.h"
-#include "core/base/log.h"
+#include "core/queue/socket.h"
+#include "conn.h"
 
 #define PATH_LONG_NS (NS_PER_S / 1000) /* a shorter round trip needs no larger ring */
 #define GROWTH 4                       /* times as large */

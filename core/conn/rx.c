@@ -7,9 +7,9 @@
  * (protocol.h).
  */
 #include <errno.h>
+#include "core/queue/socket.h"
 #include "conn.h"
 #include "place.h"
-#include "core/sock/sock.h"
 
 /* Complete a receive with the bytes that it holds and the errno in op->error. The device no longer uses its
  * memory. */

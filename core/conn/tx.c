@@ -8,13 +8,13 @@
 #include <errno.h>
 #include <string.h>
 #include "core/base/clock.h"
-#include "conn.h"
-#include "ending.h"
 #include "core/file/file.h"
 #include "core/memory/memory.h"
-#include "message.h"
 #include "core/queue/nic.h"
-#include "core/sock/sock.h"
+#include "core/queue/socket.h"
+#include "conn.h"
+#include "ending.h"
+#include "message.h"
 
 /* bytes in flight that keep the peer busy until it has advertised more */
 #define FILLED_MIN 65536

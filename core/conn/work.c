@@ -2,12 +2,13 @@
 /* work.c - a connection at work: posts work requests, processes completions, and decides what is done next. */
 #include <endian.h>
 #include <errno.h>
-#include "conn.h"
+#include "core/base/address.h"
+#include "core/base/log.h"
 #include "core/memory/memory.h"
 #include "core/queue/nic.h"
-#include "core/sock/poll.h"
-#include "core/sock/sock.h"
-#include "core/base/log.h"
+#include "core/queue/socket.h"
+#include "conn.h"
+#include "upcalls.h"
 
 /* ---- Work requests and completions ---------------------------------------------------------- */
 

@@ -13,12 +13,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/memory/domain.h"
 #include "core/base/fragile.h"
-#include "misuse.h"
-#include "core/queue/op.h"
 #include "core/base/log.h"
+#include "core/memory/domain.h"
 #include "core/queue/ask.h"
+#include "core/queue/op.h"
+#include "misuse.h"
 
 #define POISON 0xa5
 #define POISON_MAX 4096 /* maximum number of poisoned bytes per range */

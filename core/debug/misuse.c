@@ -12,13 +12,13 @@
 #include "core/base/clock.h"
 #include "core/base/doorbell.h"
 #include "core/base/handle.h"
-#include "misuse.h"
-#include "core/queue/queue.h"
-#include "core/base/settings.h"
-#include "core/sock/sock.h"
-#include "core/base/threads.h"
 #include "core/base/log.h"
+#include "core/base/settings.h"
+#include "core/base/threads.h"
+#include "core/queue/queue.h"
+#include "core/queue/upcalls.h"
 #include "core/queue/wait.h"
+#include "misuse.h"
 
 #define LOOK_MS 1000
 

@@ -3,12 +3,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include "misuse.h"
-#include "core/queue/op.h"
-#include "core/queue/queue.h"
-#include "trace.h"
 #include "core/base/log.h"
 #include "core/queue/ask.h"
+#include "core/queue/op.h"
+#include "core/queue/queue.h"
+#include "misuse.h"
+#include "trace.h"
 
 #define TEXT_MAX 96
 

@@ -14,6 +14,7 @@
 #ifdef __has_include
 #if __has_include(<sys/sdt.h>)
 #include <sys/sdt.h>
+#include "core/queue/socket.h"
 #endif
 #endif
 

@@ -11,10 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/base/settings.h"
-#include "core/sock/sock.h"
-#include "core/base/log.h"
+#include <exs.h>
 #include "core/base/entry.h"
+#include "core/base/log.h"
+#include "core/base/settings.h"
 #include "registry.h"
 
 #define RESOLVE_MS 1000 /* resolving a local address takes no time */

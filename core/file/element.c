@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include "element.h"
 #include "core/base/fds.h"
-#include "core/memory/memory.h"
 #include "core/base/log.h"
+#include "core/memory/memory.h"
+#include "element.h"
 
 struct range { /* part of a file, as the application specified it */
     off_t offset;

@@ -7,13 +7,13 @@
 #include <sys/queue.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "element.h"
-#include "file.h"
 #include "core/base/fragile.h"
+#include "core/base/log.h"
+#include "core/base/settings.h"
 #include "core/memory/memory.h"
 #include "core/queue/op.h"
-#include "core/base/settings.h"
-#include "core/base/log.h"
+#include "element.h"
+#include "file.h"
 
 #define WINDOW_SIZE (UINT64_C(4) << 20) /* bytes */
 #define WINDOWS_MAX 3                   /* windows of one operation at a time */

@@ -7,8 +7,8 @@
 #include <sys/queue.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "grown.h"
 #include "core/base/log.h"
+#include "grown.h"
 
 struct grown {
     LIST_ENTRY(grown) link;

@@ -8,14 +8,13 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "element.h"
-#include "grown.h"
+#include "core/base/log.h"
+#include "core/base/overlong.h"
 #include "core/memory/memory.h"
 #include "core/queue/op.h"
-#include "core/base/overlong.h"
-#include "core/conn/place.h"
+#include "element.h"
+#include "grown.h"
 #include "sink.h"
-#include "core/base/log.h"
 
 #define SINK_WINDOW_SIZE (UINT64_C(4) << 20) /* bytes */
 /* The first window of a receive without a length; each later one is as long as all bytes before it. */

@@ -30,7 +30,6 @@
 
 struct domain;
 struct piece;
-struct place;
 struct sink; /* owned by its operation */
 
 /* Checks a vector, duplicates descriptors and opens paths. Returns NULL and one of exs_recvfile's errno on failure. */
@@ -46,6 +45,12 @@ void xs_sink_copy_all(struct sink *sink);
 /* Return true if this piece is in a file, and if it may have a window when `bytes` more bytes are expected. */
 bool xs_sink_is_file(const struct sink *sink, uint32_t piece);
 bool xs_sink_may_map(const struct sink *sink, uint32_t piece, uint64_t bytes);
+/* Where the next bytes of a receive go (conn/place.h). */
+struct place {
+    uint8_t *addr;   /* in the ring buffer: the address by which the peer knows it */
+    uint64_t length; /* bytes; 0: there is no place, all pieces are full */
+    uint32_t rkey;   /* of a place that was opened */
+};
 /* Opens the window over byte `at` of the piece, unless it is open, and sets *place to its rest from there. Returns 0,
  * or -1 and errno: no file of this sink will be mapped from now on. */
 int xs_sink_window(struct sink *sink, uint32_t piece, uint64_t at, struct domain *domain, struct place *place);

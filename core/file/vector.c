@@ -3,10 +3,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "core/base/fragile.h"
+#include "core/base/log.h"
 #include "core/memory/memory.h"
 #include "core/queue/op.h"
 #include "vector.h"
-#include "core/base/log.h"
 
 static int check_element(const exs_iovec_t *element, int index)
 {

@@ -6,12 +6,12 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
-#include "core/base/handle.h"
-#include "core/base/maps.h"
-#include "memory.h"
-#include "core/debug/misuse.h"
-#include "core/base/log.h"
 #include "core/base/entry.h"
+#include "core/base/handle.h"
+#include "core/base/log.h"
+#include "core/base/maps.h"
+#include "core/debug/misuse.h"
+#include "memory.h"
 
 static struct handle_table handles = HANDLE_TABLE_INIT;
 

@@ -4,13 +4,14 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/conn/ending.h"
 #include "core/base/fds.h"
-#include "core/debug/misuse.h"
-#include "queue.h"
-#include "core/debug/trace.h"
 #include "core/base/log.h"
+#include "core/debug/misuse.h"
+#include "core/debug/trace.h"
 #include "ask.h"
+#include "queue.h"
+#include "socket.h"
+#include "upcalls.h"
 #include "wait.h"
 
 #define OPS_AT_ONCE 32

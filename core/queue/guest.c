@@ -17,9 +17,8 @@
 #include <stdlib.h>
 #include "core/base/clock.h"
 #include "core/base/fds.h"
-#include "queue.h"
-#include "core/sock/sock.h"
 #include "core/base/log.h"
+#include "queue.h"
 
 #define LOOK_NS (NS_PER_S / 10)   /* interval between two polls by a queue on the standby list, ns, */
 #define APART_NS (NS_PER_S / 100) /* and what each queue on that list adds to the interval, ns */

@@ -4,9 +4,8 @@
  * polled.
  */
 #include "core/base/clock.h"
-#include "core/conn/progress.h"
 #include "queue.h"
-#include "core/sock/sock.h"
+#include "upcalls.h"
 
 #define READY_MAX 64 /* sources handled in one pass */
 

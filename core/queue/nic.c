@@ -4,13 +4,12 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/conn/conn.h"
+#include "core/base/log.h"
+#include "core/base/settings.h"
+#include "core/device/registry.h"
 #include "nic.h"
 #include "queue.h"
-#include "core/base/settings.h"
-#include "core/sock/sock.h"
-#include "core/base/log.h"
-#include "core/device/registry.h"
+#include "upcalls.h"
 
 #define CQ_SIZE 16384 /* completions: enough for 128 connections; a private queue's is sized for one */
 /* RDMA READs in flight: more do not raise the throughput, and each costs memory per connection */
@@ -166,57 +165,6 @@ void xs_nic_cq_release(struct cq *cq, int completions)
 
 /* ---- Harvesting ------------------------------------------------------------------------------------ */
 
-static void touch(struct conn *conn, struct conn_list *touched)
-{
-    if (!conn->is_touched)
-        LIST_INSERT_HEAD(touched, conn, touched);
-    conn->is_touched = true;
-}
-
-static __attribute__((noinline)) void find_conn(struct nic *nic, uint64_t name)
-{
-    struct conn *conn = xs_conn_of(name);
-    bool found = conn != NULL && conn->nic == nic; /* the lock of another queue's connection is not held */
-
-    nic->last_name = found ? name : 0;
-    nic->last_conn = found ? conn : NULL;
-}
-
-void xs_nic_forget(struct nic *nic, const struct conn *conn)
-{
-    if (nic->last_conn != conn)
-        return;
-    nic->last_name = 0;
-    nic->last_conn = NULL;
-}
-
-/* Process completions, and add their connections to the list `touched`. No connection is freed here.
- * Consecutive completions mostly belong to the same connection, so the last one is cached. */
-static void take_in(struct nic *nic, const struct ibv_wc *wc, int count, struct conn_list *touched)
-{
-    for (int i = 0; i < count; i++) {
-        uint64_t name = conn_name(wc[i].wr_id);
-
-        if (name != nic->last_name)
-            find_conn(nic, name);
-        if (nic->last_conn == NULL)
-            continue;
-        touch(nic->last_conn, touched);
-        xs_conn_completion(nic->last_conn, &wc[i]);
-    }
-}
-
-static void run_touched(struct conn_list *touched)
-{
-    struct conn *conn;
-
-    while ((conn = LIST_FIRST(touched)) != NULL) {
-        LIST_REMOVE(conn, touched);
-        conn->is_touched = false;
-        xs_conn_run(conn); /* may free the connection */
-    }
-}
-
 static void count_event(struct nic *nic, struct cq *cq)
 {
     if (++cq->taken == ACK_AT_ONCE)
@@ -235,7 +183,7 @@ static int take_held(struct nic *nic, struct conn_list *touched)
 
         if (count <= 0)
             continue;
-        take_in(nic, wc, count, touched);
+        xs_conns_completed(nic, wc, count, touched);
         taken += count;
     }
     return taken;
@@ -245,20 +193,13 @@ static int take_held(struct nic *nic, struct conn_list *touched)
  * did complete, as a working device would. Unregister the channel, whose descriptor would stay readable. */
 static __attribute__((cold)) void lose(struct nic *nic, struct conn_list *touched)
 {
-    struct sock *sock;
-
     xs_log("device %s was taken away", nic->context->device->name);
     nic->gone = true;
     nic->unfinished = NULL;
     xs_queue_unwatch(nic->queue, nic->channel->fd, nic->waits);
     while (take_held(nic, touched) > 0)
         ;
-    LIST_FOREACH (sock, &nic->queue->socks, at_home) {
-        if (sock->conn == NULL || sock->conn->nic != nic)
-            continue;
-        touch(sock->conn, touched);
-        xs_conn_flush(sock->conn);
-    }
+    xs_conns_flush(nic, touched);
 }
 
 inline void xs_nic_run(struct nic *nic, struct turn *turn)
@@ -276,7 +217,7 @@ inline void xs_nic_run(struct nic *nic, struct turn *turn)
             break;
         if (harvest.fetched)
             count_event(nic, harvest.cq_context);
-        take_in(nic, harvest.wc, count, &touched);
+        xs_conns_completed(nic, harvest.wc, count, &touched);
         turn->harvested += count;
     } while (!harvest.stuck && !harvest.gone && (harvest.left || turn->watched == BY_EDGE));
     nic->unfinished = harvest.unfinished;
@@ -284,7 +225,7 @@ inline void xs_nic_run(struct nic *nic, struct turn *turn)
         turn->left = turn->stuck = true;
     if (harvest.gone)
         lose(nic, &touched);
-    run_touched(&touched); /* this may free the nic */
+    xs_conns_run(&touched); /* this may free the nic */
 }
 
 static int look(struct nic *nic, bool goes_on)
@@ -294,7 +235,7 @@ static int look(struct nic *nic, bool goes_on)
 
     if (!goes_on && nic->device->poll_ended != NULL)
         nic->device->poll_ended(nic->context);
-    run_touched(&touched);
+    xs_conns_run(&touched);
     return taken;
 }
 

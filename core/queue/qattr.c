@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* qattr.c - exs_qstatus and exs_qmodify: the state of a queue, and its attributes that a program may change. */
 #include <errno.h>
-#include "queue.h"
-#include "core/sock/sock.h"
-#include "core/base/log.h"
 #include "core/base/entry.h"
+#include "core/base/log.h"
+#include "queue.h"
 #include "wait.h"
 
 static int count_ops(const struct op_list *list)

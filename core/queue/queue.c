@@ -2,15 +2,14 @@
 /* queue.c - event queues: making, deleting and running them. See queue.h. */
 #include <errno.h>
 #include <stdlib.h>
-#include "core/conn/conn.h"
-#include "core/base/handle.h"
-#include "nic.h"
-#include "core/sock/poll.h"
-#include "queue.h"
-#include "core/sock/sock.h"
-#include "core/base/log.h"
 #include "core/base/entry.h"
+#include "core/base/handle.h"
+#include "core/base/log.h"
 #include "core/device/registry.h"
+#include "nic.h"
+#include "queue.h"
+#include "socket.h"
+#include "upcalls.h"
 #include "wait.h"
 
 static struct handle_table handles = HANDLE_TABLE_INIT;
@@ -207,30 +206,6 @@ int xs_queue_own_socks(const struct queue *queue)
     return count;
 }
 
-/* Count the operations of this queue's pool that don't prevent its deletion: those of blocking calls, and those
- * whose events go to no queue. */
-static int count_unnamed(const struct op_list *ops, const struct queue *queue)
-{
-    const struct op *op;
-    int count = 0;
-
-    STAILQ_FOREACH (op, ops, link)
-        count += op->pool == queue && op->at_home && (op->waiter != NULL || op->silent);
-    return count;
-}
-
-/* The same for a socket that this queue drives but doesn't own. */
-static int count_foreign(const struct sock *sock, const struct queue *queue)
-{
-    const struct op *closing = sock->closing;
-    int count = closing != NULL && closing->pool == queue && closing->at_home;
-
-    if (sock->conn != NULL)
-        count += count_unnamed(&sock->conn->sends, queue) + count_unnamed(&sock->conn->recvs, queue) +
-                 count_unnamed(&sock->conn->onesided, queue);
-    return count;
-}
-
 int xs_queue_own_pending(const struct queue *queue)
 {
     const struct sock *sock;
@@ -238,7 +213,7 @@ int xs_queue_own_pending(const struct queue *queue)
 
     LIST_FOREACH (sock, &queue->socks, at_home) {
         if (sock->owner != queue)
-            count -= count_foreign(sock, queue);
+            count -= xs_sock_foreign_ops(sock, queue);
     }
     return count;
 }

@@ -31,13 +31,14 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include "ask.h"
-#include "wait.h"
-#include "core/device/registry.h"
 #include "core/base/doorbell.h"
 #include "core/base/mutex.h"
+#include "core/device/registry.h"
+#include "ask.h"
 #include "op.h"
+#include "socket.h"
 #include "spin.h"
+#include "wait.h"
 
 #define DEPTH_PROBES 2 /* maximum number of epolls between a device's descriptor and a queue's epoll */
 

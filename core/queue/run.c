@@ -4,12 +4,12 @@
 #include <fcntl.h>
 #include <string.h>
 #include "core/base/clock.h"
-#include "nic.h"
-#include "core/sock/poll.h"
-#include "queue.h"
-#include "core/sock/sock.h"
 #include "core/base/log.h"
 #include "core/device/registry.h"
+#include "nic.h"
+#include "queue.h"
+#include "socket.h"
+#include "upcalls.h"
 
 /* While a loop finds completions in each pass, CM events and timers, which cost system calls, are deferred: for
  * this number of passes, or for this time. The clock is read only every BUSY_CLOCK_TURNS passes. */

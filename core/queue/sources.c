@@ -6,10 +6,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "core/base/fds.h"
+#include "core/base/log.h"
+#include "core/base/waitset.h"
 #include "nic.h"
 #include "queue.h"
-#include "core/base/waitset.h"
-#include "core/base/log.h"
+#include "socket.h"
 #include "wait.h"
 
 static int watch_own(const struct queue *queue, int fd)

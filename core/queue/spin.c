@@ -2,8 +2,8 @@
 /* spin.c - polling a queue's completions for a while, without system calls if the device needs none. See spin.h. */
 #include <sched.h>
 #include "core/base/clock.h"
-#include "queue.h"
 #include "core/base/settings.h"
+#include "queue.h"
 #include "spin.h"
 #include "wait.h"
 

@@ -6,14 +6,16 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/conn/conn.h"
-#include "core/debug/misuse.h"
-#include "poll.h"
-#include "sock.h"
 #include "core/base/log.h"
+#include "core/conn/conn.h"
+#include "core/conn/upcalls.h"
+#include "core/debug/misuse.h"
 #include "core/device/registry.h"
 #include "core/queue/ask.h"
+#include "core/queue/upcalls.h"
 #include "core/queue/wait.h"
+#include "poll.h"
+#include "sock.h"
 
 static void refuse(struct rdma_cm_id *id, int device, int reason)
 {

@@ -2,9 +2,10 @@
 /* bind.c - exs_bind and exs_listen, on every device that has the address. */
 #include <errno.h>
 #include <string.h>
-#include "sock.h"
+#include "core/base/address.h"
 #include "core/base/log.h"
 #include "core/device/registry.h"
+#include "sock.h"
 
 #define PORT_TRIES 16
 

@@ -10,13 +10,15 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "core/base/clock.h"
-#include "core/conn/conn.h"
-#include "poll.h"
-#include "sock.h"
 #include "core/base/log.h"
+#include "core/conn/conn.h"
+#include "core/conn/upcalls.h"
 #include "core/device/registry.h"
 #include "core/queue/ask.h"
+#include "core/queue/upcalls.h"
 #include "core/queue/wait.h"
+#include "poll.h"
+#include "sock.h"
 
 #define END_NS (5 * NS_PER_S) /* the peer has this long to acknowledge the end of the stream */
 

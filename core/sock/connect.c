@@ -5,16 +5,19 @@
  */
 #include <errno.h>
 #include <string.h>
+#include "core/base/address.h"
 #include "core/base/clock.h"
-#include "core/conn/conn.h"
-#include "lookup.h"
-#include "poll.h"
-#include "core/base/settings.h"
-#include "sock.h"
 #include "core/base/log.h"
+#include "core/base/settings.h"
+#include "core/conn/conn.h"
+#include "core/conn/upcalls.h"
 #include "core/device/registry.h"
 #include "core/queue/ask.h"
+#include "core/queue/upcalls.h"
 #include "core/queue/wait.h"
+#include "lookup.h"
+#include "poll.h"
+#include "sock.h"
 
 #define CONNECT_LIMIT_NS (30 * NS_PER_S) /* if the application sets no timeout */
 

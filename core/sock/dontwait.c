@@ -7,12 +7,12 @@
  * that the peer has room for, and ends there; a message of a SEQPACKET that was started is sent to its end.
  */
 #include <errno.h>
+#include "core/base/log.h"
 #include "core/conn/conn.h"
 #include "core/conn/ending.h"
 #include "core/conn/message.h"
 #include "core/queue/nic.h"
 #include "sock.h"
-#include "core/base/log.h"
 
 void xs_dontwait_look(const struct sock *sock)
 {

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 #include "core/base/clock.h"
+#include "core/queue/upcalls.h"
 #include "lookup.h"
 #include "sock.h"
 

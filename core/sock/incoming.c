@@ -21,12 +21,12 @@
 #include <errno.h>
 #include <string.h>
 #include "core/base/clock.h"
-#include "core/conn/conn.h"
 #include "core/base/fds.h"
+#include "core/base/log.h"
+#include "core/conn/conn.h"
+#include "core/device/registry.h"
 #include "core/queue/nic.h"
 #include "sock.h"
-#include "core/base/log.h"
-#include "core/device/registry.h"
 
 #define ESTABLISH_LIMIT_NS (10 * NS_PER_S) /* maximum time half-open */
 #define PATIENCE_NS NS_PER_S               /* half-open, while requests wait: on the software device */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* lookup.c - name lookups, in threads that exit when there is none left. See lookup.h. */
-#include "lookup.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -8,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/fds.h"
-#include "sock.h"
-#include "core/base/threads.h"
 #include "core/base/log.h"
+#include "core/base/threads.h"
+#include "lookup.h"
+#include "sock.h"
 
 /* maximum; a name server that does not answer blocks each thread until its timeout */
 #define THREADS_MAX 8

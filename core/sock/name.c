@@ -4,11 +4,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include "core/base/log.h"
 #include "core/conn/conn.h"
+#include "core/device/registry.h"
 #include "core/queue/nic.h"
 #include "sock.h"
-#include "core/base/log.h"
-#include "core/device/registry.h"
 
 /* The id that has the socket's addresses, or NULL. */
 static struct rdma_cm_id *known_id(const struct sock *sock)
@@ -55,19 +55,6 @@ bool xs_same_host(const struct sockaddr *a, const struct sockaddr *b)
         return memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
                       &((const struct sockaddr_in6 *)b)->sin6_addr, sizeof(struct in6_addr)) == 0;
     return ((const struct sockaddr_in *)a)->sin_addr.s_addr == ((const struct sockaddr_in *)b)->sin_addr.s_addr;
-}
-
-const char *xs_address_text(const struct sockaddr *address, char text[ADDRESS_TEXT])
-{
-    const struct sockaddr_in *in = (const struct sockaddr_in *)address;
-    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
-    const void *host = address->sa_family == AF_INET6 ? (const void *)&in6->sin6_addr : &in->sin_addr;
-    char buffer[INET6_ADDRSTRLEN] = "?";
-
-    inet_ntop(address->sa_family, host, buffer, sizeof(buffer));
-    /* sin_port and sin6_port are at the same offset */
-    snprintf(text, ADDRESS_TEXT, "%s port %d", buffer, ntohs(in->sin_port));
-    return text;
 }
 
 static int get_name(const char *call, int sockno, struct sockaddr *address, socklen_t *address_len, bool peer)

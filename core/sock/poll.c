@@ -3,12 +3,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "core/base/clock.h"
-#include "core/conn/conn.h"
-#include "poll.h"
-#include "sock.h"
 #include "core/base/log.h"
+#include "core/conn/conn.h"
+#include "core/conn/upcalls.h"
 #include "core/queue/wait.h"
 #include "calls.h"
+#include "poll.h"
+#include "sock.h"
 
 /* reported also if the application did not ask for them */
 #define ALWAYS (EXS_POLLERR | EXS_POLLHUP | EXS_POLLNVAL)

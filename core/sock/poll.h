@@ -89,18 +89,11 @@ int xs_poll_begin_others(struct polling *polling, struct queue *queue);
 
 /* Returns what a socket is ready for, EXS_POLL (ready.c). */
 short xs_ready(const struct sock *sock);
-/* Completes the polls in the socket's list that are over after a change of the socket. */
-void xs_poll_look(struct sock *sock);
 /* Returns true if a poll in its list is not over and has its event on this queue. */
 bool xs_poll_waits(const struct sock *sock, const struct queue *queue);
 /* Ends the polls in its list that `stop` selects. Returns their number. */
 int xs_poll_stop(struct sock *sock, const struct stop *stop);
 /* The same for polls on any queue that name this ordinary descriptor. Called without locks. */
 int xs_polls_stop(int fd, const struct stop *stop);
-/* Completes polls in the queue's list whose descriptors are ready or whose timeout has passed. Called with the
- * queue's lock. */
-void xs_polls_run(struct queue *queue);
-/* Empties the list of a queue that is being freed; all polls are over. */
-void xs_polls_leave(struct queue *queue);
 
 #endif

@@ -5,8 +5,9 @@
 #include "core/base/clock.h"
 #include "core/base/fds.h"
 #include "core/base/handle.h"
-#include "poll.h"
 #include "core/queue/queue.h"
+#include "core/queue/upcalls.h"
+#include "poll.h"
 #include "sock.h"
 
 /* Poll the descriptors once, and set their revents. Returns how many are ready; 0 if interrupted by a signal.

@@ -4,11 +4,11 @@
  * takes effect at once.
  */
 #include <errno.h>
-#include "core/conn/conn.h"
-#include "sock.h"
 #include "core/base/log.h"
+#include "core/conn/conn.h"
 #include "core/queue/ask.h"
 #include "core/queue/wait.h"
+#include "sock.h"
 
 static int begin_shutdown(struct sock *sock, int how, struct queue *queue, exs_ahandle_t ahandle,
                           struct waiter *waiter)

@@ -7,15 +7,16 @@
 #include <string.h>
 #include <unistd.h>
 #include "core/base/clock.h"
-#include "core/conn/conn.h"
-#include "core/queue/nic.h"
-#include "sock.h"
-#include "core/base/log.h"
 #include "core/base/entry.h"
+#include "core/base/log.h"
+#include "core/conn/conn.h"
 #include "core/device/registry.h"
 #include "core/queue/ask.h"
+#include "core/queue/nic.h"
+#include "core/queue/upcalls.h"
 #include "core/queue/wait.h"
 #include "calls.h"
+#include "sock.h"
 
 /* ---- Locking, and the queue that drives a socket (home) --------------------------------------- */
 
@@ -401,4 +402,27 @@ int exs_fcntl(int sockno, int cmd, ...)
     }
     xs_sock_put_locked(sock);
     return result;
+}
+
+/* Count the operations of this queue's pool that don't prevent its deletion: those of blocking calls, and those
+ * whose events go to no queue. */
+static int count_unnamed(const struct op_list *ops, const struct queue *queue)
+{
+    const struct op *op;
+    int count = 0;
+
+    STAILQ_FOREACH (op, ops, link)
+        count += op->pool == queue && op->at_home && (op->waiter != NULL || op->silent);
+    return count;
+}
+
+int xs_sock_foreign_ops(const struct sock *sock, const struct queue *queue)
+{
+    const struct op *closing = sock->closing;
+    int count = closing != NULL && closing->pool == queue && closing->at_home;
+
+    if (sock->conn != NULL)
+        count += count_unnamed(&sock->conn->sends, queue) + count_unnamed(&sock->conn->recvs, queue) +
+                 count_unnamed(&sock->conn->onesided, queue);
+    return count;
 }

@@ -6,9 +6,9 @@
 #include <netinet/tcp.h>
 #include <string.h>
 #include "core/base/clock.h"
+#include "core/base/log.h"
 #include "core/conn/conn.h"
 #include "sock.h"
-#include "core/base/log.h"
 
 union value {
     int number;

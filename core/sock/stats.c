@@ -6,39 +6,13 @@
  * freed.
  */
 #include <errno.h>
+#include "core/base/entry.h"
+#include "core/base/log.h"
 #include "core/conn/conn.h"
 #include "core/queue/nic.h"
 #include "core/queue/queue.h"
-#include "sock.h"
-#include "core/base/log.h"
-#include "core/base/entry.h"
 #include "core/queue/wait.h"
-
-static uint64_t retransmissions_of(const struct conn *conn)
-{
-    if (conn->device->retransmitted == NULL)
-        return EXS_STATS_UNKNOWN;
-    return conn->qp != NULL ? conn->device->retransmitted(conn->qp) : 0;
-}
-
-/* If one connection does not report a value, the sum is unknown. */
-static uint64_t known_sum(uint64_t a, uint64_t b)
-{
-    return a == EXS_STATS_UNKNOWN || b == EXS_STATS_UNKNOWN ? EXS_STATS_UNKNOWN : a + b;
-}
-
-void xs_stats_add(exs_stats_t *stats, const struct conn *conn)
-{
-    stats->exs_sends += conn->started;
-    stats->exs_receives += conn->receives;
-    stats->exs_sent += conn->tx_position;
-    stats->exs_sent_direct += conn->tx_position - conn->hidden_sent;
-    stats->exs_received += conn->rx_position;
-    stats->exs_received_direct += conn->rx_position - conn->hidden_in;
-    stats->exs_bytes_read += conn->bytes_read;
-    stats->exs_bytes_written += conn->bytes_written;
-    stats->exs_retransmissions = known_sum(stats->exs_retransmissions, retransmissions_of(conn));
-}
+#include "sock.h"
 
 static exs_stats_t of_queue(struct queue *queue)
 {

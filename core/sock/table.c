@@ -14,6 +14,7 @@
 #include "core/base/fds.h"
 #include "core/conn/ending.h"
 #include "core/debug/misuse.h"
+#include "core/queue/upcalls.h"
 #include "sock.h"
 
 #define CHUNK 256

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Addresses as rdma-core's devices understand them. See address.h. */
-#include "address.h"
 #include <string.h>
+#include "address.h"
 
 #define MAPPED_AT 12 /* bytes: where an IPv6 address holds the IPv4 address that is mapped in it */
 

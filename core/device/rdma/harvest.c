@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Harvesting by the plain verbs calls. See harvest.h. */
-#include "harvest.h"
 #include <errno.h>
 #include <poll.h>
+#include "harvest.h"
 
 /* The kernel takes back what was made of a device that goes, the last first. So when it has come to the
  * channel, whose descriptor says so from then on, the queue pairs and the regions are no more; a call may fail

@@ -15,9 +15,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include "address.h"
-#include "core/device/device.h"
 #include "core/base/fds.h"
+#include "core/device/device.h"
+#include "address.h"
 #include "harvest.h"
 
 /* What is lost is sent again from the last acknowledged packet on, and what is acknowledged for certain is the

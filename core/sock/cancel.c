@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cancel.c - ending operations early: exs_cancel, EXS_INTR, and timeouts (limit.c).
+ * cancel.c - ending operations early: exs_cancel, EXS_INTR, and timeouts.
  *
  * An operation that neither the device nor the peer knows of ends immediately. A send on a stream that was started is
  * cut off after the bytes that were posted, and ends when the device has completed them. A message of a SEQPACKET
@@ -8,13 +8,16 @@
  * was advertised, so that ends when the peer has confirmed that it dropped the advertisement (rx.c).
  */
 #include <errno.h>
-#include "conn.h"
-#include "ending.h"
-#include "core/sock/poll.h"
-#include "core/sock/sock.h"
-#include "core/base/log.h"
+#include "core/base/clock.h"
 #include "core/base/entry.h"
-#include "core/sock/calls.h"
+#include "core/base/log.h"
+#include "core/conn/conn.h"
+#include "core/conn/ending.h"
+#include "core/conn/upcalls.h"
+#include "core/queue/upcalls.h"
+#include "calls.h"
+#include "poll.h"
+#include "sock.h"
 
 /* Has the operation's deadline passed? Reported once per operation, so that an operation that ends later sets
  * no further timer. */
@@ -185,6 +188,33 @@ int xs_stop(struct sock *sock, const struct stop *stop)
     if (count > 0)
         xs_conn_run(conn);
     return count;
+}
+
+static void wake_for(struct sock *sock, const struct op_list *ops)
+{
+    const struct op *op;
+
+    STAILQ_FOREACH (op, ops, link) {
+        if (op->deadline != 0)
+            xs_sock_wake_by(sock, op->deadline);
+    }
+}
+
+/* The socket's timer has expired and is off: end the operations that are overdue, and set the timer for the
+ * others. */
+void xs_limits_look(struct sock *sock)
+{
+    const struct stop overdue = {.now = now_ns(), .error = ETIMEDOUT};
+
+    xs_stop(sock, &overdue);
+    if (sock->state == SOCK_LISTENING) {
+        wake_for(sock, &sock->accepts);
+    } else if (sock->state == SOCK_CONNECTED) {
+        if (sock->probe_due != 0)
+            xs_sock_wake_by(sock, sock->probe_due);
+        wake_for(sock, &sock->conn->sends);
+        wake_for(sock, &sock->conn->recvs);
+    }
 }
 
 void xs_interrupt(int sockno, const struct waiter *waiter)

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* usable.c - makes the buffers of operations usable for the device. */
+#include <errno.h>
+#include "core/base/fragile.h"
+#include "core/memory/memory.h"
+#include "core/queue/queue.h"
+#include "conn.h"
+
+inline int xs_make_usable(struct conn *conn, struct op *op, exs_mhandle_t mhandle, int access)
+{
+    int forbidden = access == 0 ? EXS_MRF_SEND_DISABLE : EXS_MRF_RECV_DISABLE;
+
+    if (xs_memory_use(mhandle, op->buffer, op->length, forbidden, &op->memory) < 0)
+        return -1;
+    if (op->length == 0)
+        return 0;
+    if (op->memory != NULL) {
+        op->mr = xs_memory_mr(op->memory, &conn->domain, MEMORY_LOCAL);
+        return op->mr != NULL ? 0 : -1;
+    }
+    if (op->length > BOUNCE_SIZE) {
+        op->one_off = xs_register(&conn->domain, op->buffer, op->length, access);
+        return op->one_off != NULL ? 0 : -1;
+    }
+    op->bounce = xs_bounce_get(&conn->domain);
+    if (op->bounce == NULL)
+        return -1;
+    if (access == 0 && !fragile_take(op->bounce->data, op->buffer, op->length)) {
+        xs_bounce_put(&conn->domain, op->bounce);
+        errno = EACCES;
+        return -1;
+    }
+    return 0;
+}
+
+void xs_undo(struct op *op, struct waiter *waiter)
+{
+    int saved = errno;
+
+    if (op->memory != NULL)
+        xs_memory_unuse(op->memory);
+    if (waiter != NULL)
+        xs_queue_unref(waiter->home);
+    xs_op_cancel(op);
+    errno = saved;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * upcalls.h - what queues need of the sockets and connections that they drive. Sockets (sock/) and connections (conn/)
+ * define these functions.
+ */
+#ifndef XS_QUEUE_UPCALLS_H
+#define XS_QUEUE_UPCALLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+struct conn;
+struct guest;
+struct ibv_wc;
+struct nic;
+struct queue;
+struct rdma_cm_event;
+struct sock;
+
+LIST_HEAD(conn_list, conn);
+
+/* ---- Sockets; called with the lock of the socket's home unless stated otherwise --------------------- */
+
+/* Handles a CM event for a socket whose home was polled; the caller acknowledges the event. */
+void xs_sock_cm_event(struct sock *sock, struct rdma_cm_event *event, int device);
+/* Handles a connection request on a listener. Takes ownership of the event's id. */
+void xs_listener_request(struct sock *listener, struct rdma_cm_event *event, int device);
+/* The socket's deadline has passed. */
+void xs_sock_timeout(struct sock *sock);
+/* Completes a connect with an errno; the socket may be connected again. */
+void xs_open_failed(struct sock *sock, int error);
+/* Returns true if the socket is connected or connecting, so that a close takes time. */
+bool xs_sock_has_peer(const struct sock *sock);
+/* Returns how many operations of a socket, which this queue drives but does not own, are in its pool without
+ * preventing its deletion: those of blocking calls, and those whose events go to no queue. */
+int xs_sock_foreign_ops(const struct sock *sock, const struct queue *queue);
+/* The event of a failed send was dequeued: the socket of this number may send again, if it has this identity. Takes
+ * no lock. */
+void xs_sock_told(int number, uint64_t identity);
+/* Returns true if the number was a socket's and is not any more. */
+bool xs_sock_was(int number);
+/* A queue on the standby list has polled the listener whose home this is; `found`: something had arrived. The queue
+ * may take the place of one that watches it. Called with the home's lock. */
+void xs_line_looked(struct queue *home, struct guest *guest, bool found);
+
+/* ---- Polls ------------------------------------------------------------------------------------------ */
+
+/* Completes polls in the queue's list whose descriptors are ready or whose timeout has passed. Called with the
+ * queue's lock. */
+void xs_polls_run(struct queue *queue);
+/* Empties the list of a queue that is being freed; all polls are over. */
+void xs_polls_leave(struct queue *queue);
+
+/* ---- Connections; called with the queue's lock ------------------------------------------------------- */
+
+/* Processes completions of the nic, and adds their connections to the list `touched`. Frees no connection. */
+void xs_conns_completed(struct nic *nic, const struct ibv_wc *wc, int count, struct conn_list *touched);
+/* Continues these connections, and empties the list. May free connections, and the nic. */
+void xs_conns_run(struct conn_list *touched);
+/* The device was removed: flushes the work requests of the nic's connections. */
+void xs_conns_flush(struct nic *nic, struct conn_list *touched);
+/* Returns true if a socket of this home has sends that xs_progress_ensure() was called for. */
+bool xs_progress_is_needed(const struct queue *home);
+
+#endif

@@ -73,10 +73,10 @@ static void close_alone(struct ends *ends, int count)
 }
 
 /* Of the sockets' homes, those that had a turn in the host's last. On a NIC idle connections look after their
- * peers, each when its time comes. */
-static int driven(struct queue *host, const struct ends *ends)
+ * peers, each when its time comes. So many sockets have no receive pending: their homes may be detached from the host. */
+static int driven(struct queue *host, const struct ends *ends, int done)
 {
-    int count = 0;
+    int count = 0, attached = 0;
 
     if (on_rdma())
         return 0;
@@ -88,10 +88,11 @@ static int driven(struct queue *host, const struct ends *ends)
         mutex_lock(&home->lock);
         const struct guest *guest = xs_queue_guest(host, home);
 
-        ck_assert_ptr_nonnull(guest);
-        count += guest->round == host->rounds;
+        attached += guest != NULL;
+        count += guest != NULL && guest->round == host->rounds;
         mutex_unlock(&home->lock);
     }
+    ck_assert_int_ge(attached, GUESTS - done);
     return count;
 }
 
@@ -114,12 +115,12 @@ START_TEST(turns)
 
     ck_assert_int_eq(exs_qdequeue(box.queue, &event, 1, &(struct timeval){0, 0}), 0);
     ck_assert_uint_eq(host->rounds, before + 1);
-    ck_assert_int_eq(driven(host, &ends), 0);
-    for (int i = 0; i < GUESTS; i += GUESTS / 4) {
+    ck_assert_int_eq(driven(host, &ends, 0), 0);
+    for (int i = 0, done = 0; i < GUESTS; i += GUESTS / 4) {
         must(exs_write(ends.server[i], "x", 1));
         ck_assert_int_eq(exs_qdequeue(box.queue, &event, 1, NULL), 1);
         ck_assert_int_eq(event.exs_evt_socket, ends.client[i]);
-        ck_assert_int_le(driven(host, &ends), 1);
+        ck_assert_int_le(driven(host, &ends, ++done), 1);
     }
     xs_queue_put(host);
     must(exs_shutdown(ends.server[1], SHUT_WR, EXS_BLOCK, NULL, NULL));

@@ -289,6 +289,11 @@ int exs_fini(void);
 /* [ours] The version of the library, "2.1.0" for one, never NULL. See EXS_VERSION_MAJOR. */
 const char *exs_version_string(void);
 
+/* [ours] Why the calling thread's last call failed, in one sentence: which argument, which value, which limit. It goes
+ * by errno, so call it before anything that changes errno. Never NULL; it stays as it is until the thread's next call
+ * of a function of this library. */
+const char *exs_errmsg(void);
+
 /* ---- Sockets ------------------------------------------------------------------------- */
 
 /* [UNH] PF_INET or PF_INET6; SOCK_STREAM or SOCK_SEQPACKET, with SOCK_CLOEXEC, which holds anyway, and

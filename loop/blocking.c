@@ -313,9 +313,9 @@ int exs_qdequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, con
     uint64_t limit = NEVER_NS;
 
     if (timeout != NULL && !ns_timeval(timeout, &limit)) {
+        /* the thesis specifies this errno for an invalid timeout (5.2.8) */
         xs_invalid("timeout is %lld s and %lld us", (long long)timeout->tv_sec, (long long)timeout->tv_usec);
-        errno = EFAULT; /* the thesis specifies this errno for an invalid timeout (5.2.8) */
-        return -1;
+        return xs_fails(xs_last_call.error = EFAULT);
     }
     int count = xs_dequeue(qhandle, evtvec, evtvec_cnt);
 

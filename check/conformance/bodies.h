@@ -13,7 +13,8 @@ extern const struct group group_accept, group_bind, group_blocking_accept, group
     group_blocking_sendmsg, group_blocking_recvmsg, group_cancel, group_recvfile, group_blocking_recvfile,
     group_setsockopt, group_connect_host, group_blocking_connect_host, group_getstats, group_getdevices,
     group_poll, group_getsockname, group_getpeername, group_getdevice, group_fcntl, group_qfd, group_strevent,
-    group_version_string, group_mexport, group_munexport, group_rread, group_rwrite;
+    group_version_string, group_mexport, group_munexport, group_rread, group_rwrite,
+    group_errmsg;
 
 /* Go on in a forked child; the parent takes over how that ends. */
 void in_child(struct trial *trial);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_qfd, and what can't fail: exs_strevent, exs_version_string. */
+/* exs_qfd, and what can't fail: exs_strevent, exs_version_string, exs_errmsg. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,3 +153,26 @@ static const struct row version_rows[] = {
     {1, 0, "exs_version_string() [no exs_init]", BOTH, OURS, version, "Three numbers with points between."},
 };
 const struct group group_version_string = {"exs_version_string", NULL, init_alone, ROWS(version_rows)};
+
+/* ---- exs_errmsg ----------------------------------------------------------------------------------------- */
+
+static void nothing_failed(struct trial *trial)
+{
+    outcome(trial, 0);
+    require(trial, exs_errmsg() != NULL && exs_errmsg()[0] != '\0', "it is NULL, or empty");
+}
+
+static void call_failed(struct trial *trial)
+{
+    outcome(trial, 0);
+    require(trial, exs_socket(-1, SOCK_STREAM, 0) == -1, "exs_socket takes a family that does not exist");
+    require(trial, strncmp(exs_errmsg(), "exs_socket: ", 12) == 0, "it does not name the call");
+    require(trial, errno == EPERM, "errno has changed");
+}
+
+static const struct row errmsg_rows[] = {
+    {1, 0, "exs_errmsg() [no exs_init]", BOTH, OURS, nothing_failed, "Some words, and never NULL."},
+    {2, 0, "exs_errmsg() [after a call that failed]", BOTH, OURS, call_failed,
+     "It begins with the name of the call. Each row of this table that expects an error looks at it, too."},
+};
+const struct group group_errmsg = {"exs_errmsg", NULL, init_alone, ROWS(errmsg_rows)};

@@ -62,6 +62,7 @@ const struct group *const groups[] = {
     &group_qfd,
     &group_strevent,
     &group_version_string,
+    &group_errmsg,
     &group_fini,
     NULL,
 };

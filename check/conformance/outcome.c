@@ -64,6 +64,8 @@ void outcome(struct trial *trial, long result)
     char name[32];
 
     verdict->error = result < 0 ? error : 0;
+    if (result == -1 && strncmp(exs_errmsg(), "exs_", 4) != 0)
+        fail(trial, "exs_errmsg does not name the call: %s", exs_errmsg());
     if (expected == 0 && result < 0)
         fail(trial, "%s; it should succeed", strerror(error));
     if (expected != 0 && result != -1)

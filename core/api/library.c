@@ -58,23 +58,21 @@ static bool has_congestion_control(const char *name)
 static int check_settings(void)
 {
     if (!settings()->link_known)
-        xs_log("EXS_LINK=%s is no link: set it to auto, shm, tcp or udp", settings()->link);
-    else if (!settings()->roce_known)
-        xs_log("EXS_ROCE=%s is not known: set it to off, on, auto or only", settings()->roce);
-    else if (!settings()->spin_known)
-        xs_log("EXS_SPIN=%s is no number of microseconds: set it to one from 0 to %d", settings()->spin,
-               SPIN_US_MAX);
-    else if (!has_congestion_control(settings()->congestion))
-        xs_log("EXS_TCP_CONGESTION=%s can't be had: set it to one that "
-               "`sysctl net.ipv4.tcp_allowed_congestion_control` lists",
-               settings()->congestion);
-    else if (settings()->odd != NULL)
-        xs_log("%s=%s is not known: set it to 0%s", settings()->odd, settings()->odd_value,
-               strcmp(settings()->odd, "EXS_CHECK") == 0 ? ", 1 or abort" : " or 1");
-    else
-        return 0;
-    errno = EINVAL;
-    return -1;
+        return xs_refuse(EINVAL, "EXS_LINK=%s is no link: set it to auto, shm, tcp or udp", settings()->link);
+    if (!settings()->roce_known)
+        return xs_refuse(EINVAL, "EXS_ROCE=%s is not known: set it to off, on, auto or only", settings()->roce);
+    if (!settings()->spin_known)
+        return xs_refuse(EINVAL, "EXS_SPIN=%s is no number of microseconds: set it to one from 0 to %d",
+                         settings()->spin, SPIN_US_MAX);
+    if (!has_congestion_control(settings()->congestion))
+        return xs_refuse(EINVAL,
+                         "EXS_TCP_CONGESTION=%s can't be had: set it to one that "
+                         "`sysctl net.ipv4.tcp_allowed_congestion_control` lists",
+                         settings()->congestion);
+    if (settings()->odd != NULL)
+        return xs_refuse(EINVAL, "%s=%s is not known: set it to 0%s", settings()->odd, settings()->odd_value,
+                         strcmp(settings()->odd, "EXS_CHECK") == 0 ? ", 1 or abort" : " or 1");
+    return 0;
 }
 
 /* -1 and errno. */
@@ -101,11 +99,13 @@ int exs_init(int version)
 {
     int result = -1;
 
+    xs_last_call = (struct last_call){.name = __func__, .sockno = -1};
+    pthread_mutex_lock(&init_lock);
     if (version != EXS_VERSION1) {
-        errno = ENOTSUP;
+        xs_explain(ENOTSUP, "version %d is not known: pass EXS_VERSION", version);
+        pthread_mutex_unlock(&init_lock);
         return -1;
     }
-    pthread_mutex_lock(&init_lock);
     if (is_ready()) {
         users++;
         errno = EALREADY;
@@ -132,7 +132,8 @@ static bool is_in_use(void)
 
     if (socks + queues + regions == 0)
         return false;
-    xs_log(
+    xs_explain(
+        EBUSY,
         "exs_fini comes too early: there are %u sockets, %u queues and %u regions of registered memory; close "
         "or delete them first",
         socks, queues, regions);

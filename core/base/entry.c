@@ -14,6 +14,7 @@ int xs_enter(const char *call)
 
 int xs_enter_socket(const char *call, int sockno)
 {
+    xs_last_call = (struct last_call){.name = call, .sockno = sockno};
     switch (library_state()) {
     case LIBRARY_READY:
         return 0;

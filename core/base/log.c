@@ -22,22 +22,44 @@ const char *log_time(char out[LOG_TIME_MAX])
     return out;
 }
 
+_Thread_local struct last_call xs_last_call __attribute__((tls_model("initial-exec"))) = {.sockno = -1};
+
+char *errmsg_text(void)
+{
+    static _Thread_local char text[ERRMSG_MAX];
+
+    return text;
+}
+
+static void write_line(const char *before, const char *text)
+{
+    char time[LOG_TIME_MAX] = "";
+    int saved = errno;
+
+    fprintf(stderr, "exs: %s%s%s\n", settings()->trace ? log_time(time) : "", before, text);
+    errno = saved;
+}
+
 /* Names of hosts and files, and the environment's values, may contain control characters, which are filtered
  * out. */
 static void say(const char *before, const char *format, va_list arguments)
 {
-    char line[512], time[LOG_TIME_MAX] = "";
-    int saved = errno;
+    char line[ERRMSG_MAX];
 
     vsnprintf(line, sizeof(line), format, arguments);
-    fprintf(stderr, "exs: %s%s%s\n", settings()->trace ? log_time(time) : "", before, text_filter(line));
-    errno = saved;
+    write_line(before, text_filter(line));
 }
 
-static void write_log(const char *before, const char *format, va_list arguments)
+static void explain(int error, const char *before, const char *format, va_list arguments)
 {
+    char *text = errmsg_text();
+
+    vsnprintf(text, ERRMSG_MAX, format, arguments);
+    text_filter(text);
     if (settings()->debug)
-        say(before, format, arguments);
+        write_line(before, text);
+    xs_last_call.error = (short)error;
+    errno = error;
 }
 
 void xs_misused(const char *format, ...)
@@ -56,8 +78,19 @@ void xs_log(const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    write_log("", format, arguments);
+    if (settings()->debug)
+        say("", format, arguments);
     va_end(arguments);
+}
+
+int xs_refuse(int error, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    explain(error, "", format, arguments);
+    va_end(arguments);
+    return -1;
 }
 
 int xs_invalid(const char *format, ...)
@@ -65,17 +98,16 @@ int xs_invalid(const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    write_log("invalid argument: ", format, arguments);
+    explain(EINVAL, "invalid argument: ", format, arguments);
     va_end(arguments);
-    errno = EINVAL;
     return -1;
 }
 
 int xs_nowhere(const char *argument)
 {
     xs_invalid("there is no memory at %s, where the result goes", argument);
-    errno = EFAULT;
-    return -1;
+    xs_last_call.error = EFAULT;
+    return xs_fails(EFAULT);
 }
 
 int xs_bad_flags(int flags, int allowed)

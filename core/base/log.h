@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * log.h - lines on standard error (EXS_DEBUG, EXS_CHECK), and the errors of calls. Each function that returns -1 sets
- * errno and logs which argument is wrong and why.
+ * errno, logs which argument is wrong and why, and keeps that text for exs_errmsg(). Errors without a text of their own
+ * need nothing: exs_errmsg() explains them by errno and by the call that the thread made last (errmsg.c).
  */
 #ifndef XS_LOG_H
 #define XS_LOG_H
@@ -24,6 +25,10 @@ static inline int xs_fails(int error)
     return -1;
 }
 
+/* Logs why the call fails. Returns -1 and this error. */
+int xs_refuse(int error, const char *format, ...) __attribute__((cold, format(printf, 2, 3)));
+/* The same, but only records the text and sets errno: for a function that goes on, or returns no int. */
+#define xs_explain(...) ((void)xs_refuse(__VA_ARGS__))
 /* Logs which argument is wrong. Returns -1 and EINVAL. */
 int xs_invalid(const char *format, ...) __attribute__((cold, format(printf, 1, 2)));
 /* Like xs_invalid(): for flags other than the allowed ones, and for a length of more than EXS_MSG_MAX. */
@@ -31,6 +36,20 @@ int xs_bad_flags(int flags, int allowed) __attribute__((cold));
 int xs_too_long(size_t length) __attribute__((cold));
 /* Logs that the argument for a result is NULL or not valid. Returns -1 and EFAULT. */
 int xs_nowhere(const char *argument) __attribute__((cold));
+
+/* The call that a thread made last. Every public call stores it, so it is 16 bytes in the thread's static block, which
+ * takes one instruction; the text of a failure is elsewhere. */
+struct last_call {
+    const char *name; /* NULL: no call yet, or `type` says which call */
+    int sockno;       /* or -1 */
+    short type;       /* EXS_EVT_, or 0 */
+    short error;      /* the errno that errmsg_text() explains, or 0 */
+};
+extern _Thread_local struct last_call xs_last_call __attribute__((tls_model("initial-exec")));
+
+#define ERRMSG_MAX 512
+/* The thread's buffer for the text of a failure, of ERRMSG_MAX bytes. */
+char *errmsg_text(void);
 
 /* Writes the local time, for a line: "22:04:05.123456 ". Returns `out`. */
 #define LOG_TIME_MAX 24

@@ -209,9 +209,8 @@ struct conn *xs_conn_new(struct sock *sock, struct rdma_cm_id *id, const struct 
         goto fail;
     conn->depth = depth_of(conn->nic);
     if (conn->depth < DEPTH_MIN) {
-        xs_log("device %s has queues of %u entries, and %d are needed", id->verbs->device->name, conn->depth,
-               DEPTH_MIN);
-        errno = ENODEV;
+        xs_explain(ENODEV, "device %s has queues of %u entries, and %d are needed", id->verbs->device->name,
+                   conn->depth, DEPTH_MIN);
         goto fail;
     }
     conn->cq = xs_nic_cq(conn->nic, (int)conn->depth * 2);

@@ -45,8 +45,8 @@ static void break_it(struct conn *conn)
 
 int xs_untold(const struct sock *sock)
 {
-    xs_log("socket %d: an earlier send has failed: dequeue its event before sending more", sock->number);
-    return xs_fails(ECANCELED);
+    return xs_refuse(ECANCELED, "socket %d: an earlier send has failed: dequeue its event before sending more",
+                     sock->number);
 }
 
 void xs_end_refused(struct conn *conn)

@@ -24,7 +24,6 @@
 
 bool xs_misuse_on;
 
-static _Thread_local const char *current; /* name of the call that this thread is in */
 
 /* Used to end the thread; `is_watching`: the thread exists. Only exs_init() and exs_fini() use them, one call
  * at a time. */
@@ -53,7 +52,6 @@ void xs_misuse_call(const char *call, int sockno)
 {
     if (!xs_misuse_on)
         return;
-    current = call;
     if (xs_sock_was(sockno))
         xs_misused("%s: socket %d is gone: exs_close was called for it before", call, sockno);
 }
@@ -61,9 +59,9 @@ void xs_misuse_call(const char *call, int sockno)
 void xs_misuse_handle(struct handle_table *table, const char *kind, const void *handle, const char *ended_by)
 {
     if (xs_handle_is_parents(table, handle))
-        xs_misused("%s: %s %p belongs to the process that forked", current, kind, handle);
+        xs_misused("%s: %s %p belongs to the process that forked", xs_last_call.name, kind, handle);
     else if (xs_handle_was(table, handle))
-        xs_misused("%s: %s %p is gone: %s was called for it before", current, kind, handle, ended_by);
+        xs_misused("%s: %s %p is gone: %s was called for it before", xs_last_call.name, kind, handle, ended_by);
 }
 
 int xs_no_queue(exs_qhandle_t handle)

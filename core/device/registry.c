@@ -80,16 +80,15 @@ int xs_choose_devices(void)
     if (device_count > 0)
         return 0;
     if (named)
-        xs_log(
+        return xs_refuse(
+            ENODEV,
             "EXS_DEVICE=%s finds no device: load its driver (modprobe rdma_ucm), or set EXS_DEVICE to auto or "
             "soft",
             wanted);
-    else
-        xs_log(
-            "EXS_DEVICE=%s is no device here: set it to auto, rdma, soft, or the name of one that there is: %s",
-            wanted, names);
-    errno = ENODEV;
-    return -1;
+    return xs_refuse(
+        ENODEV,
+        "EXS_DEVICE=%s is no device here: set it to auto, rdma, soft, or the name of one that there is: %s",
+        wanted, names);
 }
 
 bool xs_device_allowed(const struct ibv_context *context)

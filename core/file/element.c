@@ -190,9 +190,9 @@ static void say_failed(const exs_xferfile_t *from)
     int error = errno;
 
     if (error != EINVAL && from->exs_xfv_type == EXS_PATHVEC)
-        xs_log("%s: %s", from->exs_xfv.exs_pathv.exs_path, strerror(error));
+        xs_explain(error, "%s: %s", from->exs_xfv.exs_pathv.exs_path, strerror(error));
     else if (error != EINVAL && from->exs_xfv_type == EXS_FDVEC)
-        xs_log("exs_fildes %d: %s", from->exs_xfv.exs_fdv.exs_fildes, strerror(error));
+        xs_explain(error, "exs_fildes %d: %s", from->exs_xfv.exs_fdv.exs_fildes, strerror(error));
     errno = error;
 }
 

@@ -70,10 +70,10 @@ static void explain_limit(size_t length)
     size_t there = pinned();
 
     if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-        xs_log("can't register %zu KiB: the memlock limit is %zu KiB, need %zu KiB: raise ulimit -l",
+        xs_explain(ENOMEM, "can't register %zu KiB: the memlock limit is %zu KiB, need %zu KiB: raise ulimit -l",
                length / 1024, (size_t)limit.rlim_cur / 1024, there + length / 1024);
     else
-        xs_log("can't register %zu KiB: no memory", length / 1024);
+        xs_explain(ENOMEM, "can't register %zu KiB: no memory", length / 1024);
 }
 
 /* Log why a registration failed, and convert the device's errno to the one that EXS documents. Returns NULL. */
@@ -82,7 +82,6 @@ static struct ibv_mr *not_registered(size_t length)
     /* EPERM: RLIMIT_MEMLOCK is 0. */
     if (errno == ENOMEM || errno == EAGAIN || errno == EPERM) {
         explain_limit(length);
-        errno = ENOMEM;
     } else if (errno == EFAULT) {
         errno = EACCES;
     }

@@ -254,10 +254,9 @@ static int find_room(struct guest *guest)
 
     if (result < 0 && is_limit(errno) && xs_detach_idle_hosts(guest->home, true))
         result = watch_home(guest);
-    if (result < 0 && is_limit(errno)) {
-        xs_log("more loops than the kernel allows would watch one connection: see \"many loops\" in exs(7)");
-        errno = ENOSPC;
-    }
+    if (result < 0 && is_limit(errno))
+        xs_explain(ENOSPC,
+                   "more loops than the kernel allows would watch one connection: see \"many loops\" in exs(7)");
     return result;
 }
 

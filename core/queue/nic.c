@@ -73,8 +73,8 @@ struct nic *xs_nic_get(struct queue *queue, const struct device *device, struct 
             return nic;
     }
     if (!xs_device_allowed(context)) {
-        xs_log("the way there leads through device %s, which EXS_DEVICE does not name", context->device->name);
-        errno = ENODEV;
+        xs_explain(ENODEV, "the way there leads through device %s, which EXS_DEVICE does not name",
+                   context->device->name);
         return NULL;
     }
     nic = calloc(1, sizeof(*nic));
@@ -88,7 +88,7 @@ struct nic *xs_nic_get(struct queue *queue, const struct device *device, struct 
     pthread_mutex_init(&nic->map_lock, NULL);
     LIST_INSERT_HEAD(&queue->nics, nic, link);
     if (open_nic(nic, port) < 0) {
-        xs_log("can't use device %s: %s", context->device->name, strerror(errno));
+        xs_explain(errno, "can't use device %s: %s", context->device->name, strerror(errno));
         xs_nic_free(nic);
         return NULL;
     }

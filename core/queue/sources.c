@@ -127,11 +127,8 @@ int xs_queue_watch(struct queue *queue, int fd, struct waitset *waits)
 
     LIST_FOREACH (source, &queue->sources, link)
         count++;
-    if (count == XS_SOURCES_MAX) {
-        xs_log("a queue has %d devices and event channels, and can't have more", count);
-        errno = ENOSPC;
-        return -1;
-    }
+    if (count == XS_SOURCES_MAX)
+        return xs_refuse(ENOSPC, "a queue has %d devices and event channels, and can't have more", count);
     source = malloc(sizeof(*source));
     if (source == NULL)
         return -1;

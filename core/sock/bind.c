@@ -66,7 +66,7 @@ static int try_bind(struct sock *sock, union sock_address address)
             continue;
         }
         error = errno == ENODEV ? EADDRNOTAVAIL : errno;
-        xs_log("device %s can't be bound to %s: %s%s", xs_device(device)->name,
+        xs_explain(error, "device %s can't be bound to %s: %s%s", xs_device(device)->name,
                xs_address_text(&address.sa, text), strerror(error), advice(device, error));
         xs_sock_drop_id(sock, device);
         if (error == EADDRINUSE || is_shortage(error)) {

@@ -56,7 +56,7 @@ static void say_no_device(const struct sock *sock, int device, int error)
 {
     char text[ADDRESS_TEXT];
 
-    xs_log("device %s can't connect to %s: %s%s", xs_device(device)->name,
+    xs_explain(error, "device %s can't connect to %s: %s%s", xs_device(device)->name,
            xs_address_text(&sock->peer.sa, text), strerror(error),
            error == ENODEV
                ? ": none of its interfaces leads there (and loopback is the embedded device's alone)"
@@ -81,11 +81,11 @@ static void say_timed_out(const struct sock *sock)
     int own = own_listener(sock);
 
     if (own >= 0)
-        xs_log("%s did not answer in time: socket %d of this process listens there, and nothing accepts "
+        xs_explain(ETIMEDOUT, "%s did not answer in time: socket %d of this process listens there, and nothing accepts "
                "meanwhile: accept in another thread, or let neither call block",
                peer, own);
     else
-        xs_log("%s did not answer in time: is the host up, does its program call exs_accept, and does a "
+        xs_explain(ETIMEDOUT, "%s did not answer in time: is the host up, does its program call exs_accept, and does a "
                "firewall let this through?",
                peer);
 }
@@ -98,7 +98,7 @@ static void say_failed(const struct sock *sock, int error)
         say_timed_out(sock);
         return;
     }
-    xs_log("%s %s", xs_address_text(&sock->peer.sa, text),
+    xs_explain(error, "%s %s", xs_address_text(&sock->peer.sa, text),
            error == EPROTO            ? "is no EXS socket: does something else listen there?"
            : error == EPROTONOSUPPORT ? "is no EXS of this version: use the same library at both ends"
            : error == EPROTOTYPE      ? "has a socket of another type: SOCK_STREAM meets SOCK_SEQPACKET"

@@ -155,7 +155,7 @@ bool xs_number_is_lost(int sockno)
     if (sock != NULL)
         xs_sock_put(sock);
     if (lost)
-        xs_log("socket %d was closed by close(2), and its number may be another file's: use exs_close", sockno);
+        xs_explain(EBADF, "socket %d was closed by close(2), and its number may be another file's: use exs_close", sockno);
     return lost;
 }
 

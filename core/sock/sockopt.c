@@ -124,9 +124,8 @@ static int from_time(const union value *value, uint64_t *ns)
 {
     if (ns_timeval(&value->time, ns))
         return 0;
-    xs_log("a limit of %lld s and %lld us is none", (long long)value->time.tv_sec,
-           (long long)value->time.tv_usec);
-    return xs_fails(EDOM);
+    return xs_refuse(EDOM, "a limit of %lld s and %lld us is none", (long long)value->time.tv_sec,
+                     (long long)value->time.tv_usec);
 }
 
 static void get_receive_limit(const struct sock *sock, union value *value)
@@ -163,10 +162,8 @@ static void get_linger(const struct sock *sock, union value *value)
 
 static int set_linger(struct sock *sock, const union value *value)
 {
-    if (value->linger.l_linger < 0) {
-        xs_log("to linger for %d s is impossible", value->linger.l_linger);
-        return xs_fails(EDOM);
-    }
+    if (value->linger.l_linger < 0)
+        return xs_refuse(EDOM, "to linger for %d s is impossible", value->linger.l_linger);
     sock->options.lingers = value->linger.l_onoff != 0;
     sock->options.linger = (uint64_t)value->linger.l_linger * NS_PER_S;
     return 0;
@@ -314,8 +311,7 @@ static const struct option *find(const struct sock *sock, int level, int name)
         if (has_level && options[i].level == level && options[i].name == name)
             return &options[i];
     }
-    xs_log("level %d has no option %d", level, name);
-    errno = ENOPROTOOPT;
+    xs_explain(ENOPROTOOPT, "level %d has no option %d", level, name);
     return NULL;
 }
 
@@ -361,15 +357,13 @@ static int change(struct sock *sock, const struct option *option, const void *va
 {
     union value wanted;
 
-    if (option->set == NULL) {
-        xs_log("option %d of level %d can't be changed", option->name, option->level);
-        return xs_fails(ENOPROTOOPT);
-    }
+    if (option->set == NULL)
+        return xs_refuse(ENOPROTOOPT, "option %d of level %d can't be changed", option->name, option->level);
     if (value_len < option->size || value_len > INT_MAX)
         return xs_invalid("value_len is %d: the option has %d bytes", (int)value_len, (int)option->size);
     if (value == NULL) {
         xs_invalid("value is NULL");
-        return xs_fails(EFAULT);
+        return xs_fails(xs_last_call.error = EFAULT);
     }
     memcpy(&wanted, value, option->size);
     return option->set(sock, &wanted);

@@ -278,11 +278,11 @@ typedef struct exs_acceptaddr { /* [ES-API] type, fields ours: one for each conn
 
 /* ---- The library --------------------------------------------------------------------- */
 
-/* [ES-API] First call of a process. ENOTSUP: unknown version. EALREADY: called before, which counts all the
- * same: a library of a program that uses EXS, too, takes it for success.
+/* [ES-API] First call of a process. ENOTSUP: unknown version. A call after one that has succeeded returns 0 and counts:
+ * the program, and each library in it that uses EXS, call exs_init and exs_fini without regard to the others.
  * Until it has succeeded every other call fails with EPERM; in a forked child with ECHILD. */
 int exs_init(int version);
-/* [ours] Once for each exs_init that succeeded or said EALREADY. The last one ends the use of the library: from
+/* [ours] Once for each exs_init that succeeded. The last one ends the use of the library: from
  * then on every call fails with EPERM, until exs_init. EBUSY, and nothing changes: it would be the last one,
  * and there are sockets, queues or registered memory. */
 int exs_fini(void);

@@ -16,13 +16,13 @@ static const char *errno_name(int error)
         int error;
         const char *name;
     } known[] = {
-        NAME(EPERM),        NAME(EBADF),         NAME(EAGAIN),      NAME(EACCES),       NAME(EFAULT),
-        NAME(EBUSY),        NAME(EINVAL),        NAME(EMFILE),      NAME(EFBIG),        NAME(EPIPE),
-        NAME(ENODEV),       NAME(ECHILD),        NAME(EOPNOTSUPP),  NAME(EAFNOSUPPORT), NAME(EADDRINUSE),
-        NAME(EALREADY),     NAME(EADDRNOTAVAIL), NAME(ECONNRESET),  NAME(ENOTCONN),     NAME(ETIMEDOUT),
-        NAME(ECONNREFUSED), NAME(ENOENT),        NAME(EISDIR),      NAME(ENAMETOOLONG), NAME(ENOTDIR),
-        NAME(ERANGE),       NAME(ELOOP),         NAME(ENOPROTOOPT), NAME(EDOM),         NAME(EINTR),
-        NAME(ENXIO),        NAME(EISCONN),
+        NAME(EPERM),         NAME(EBADF),       NAME(EAGAIN),       NAME(EACCES),       NAME(EFAULT),
+        NAME(EBUSY),         NAME(EINVAL),      NAME(EMFILE),       NAME(EFBIG),        NAME(EPIPE),
+        NAME(ENODEV),        NAME(ECHILD),      NAME(EOPNOTSUPP),   NAME(EAFNOSUPPORT), NAME(EADDRINUSE),
+        NAME(EADDRNOTAVAIL), NAME(ECONNRESET),  NAME(ENOTCONN),     NAME(ETIMEDOUT),    NAME(ECONNREFUSED),
+        NAME(ENOENT),        NAME(EISDIR),      NAME(ENAMETOOLONG), NAME(ENOTDIR),      NAME(ERANGE),
+        NAME(ELOOP),         NAME(ENOPROTOOPT), NAME(EDOM),         NAME(EINTR),        NAME(ENXIO),
+        NAME(EISCONN),
     };
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)

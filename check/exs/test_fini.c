@@ -32,7 +32,7 @@ START_TEST(counted)
 
     must(exs_init(EXS_VERSION));
     for (int i = 1; i < LIBRARIES; i++)
-        must_fail(exs_init(EXS_VERSION), EALREADY);
+        ck_assert_int_eq(exs_init(EXS_VERSION), 0);
     must_fail(exs_init(EXS_VERSION + 1), ENOTSUP); /* counts for nothing */
     for (int i = 1; i < LIBRARIES; i++)
         must(exs_fini());

@@ -465,7 +465,7 @@ START_TEST(forked_child)
             must(setenv("EXS_DEVICE", "soft", 1));
         }
         init_library();
-        must_fail(exs_init(EXS_VERSION), EALREADY);
+        must(exs_init(EXS_VERSION));
         for (int i = 0; i < 2; i++) {
             pair_open(&fresh, AF_INET, i ? SOCK_STREAM : SOCK_SEQPACKET);
             pass_bytes(fresh.client_box, fresh.client, fresh.server_box, fresh.server, 100000, 2);

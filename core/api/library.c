@@ -108,7 +108,7 @@ int exs_init(int version)
     }
     if (is_ready()) {
         users++;
-        errno = EALREADY;
+        result = 0;
     } else {
         settings_read();
         xs_tracing = settings()->trace;

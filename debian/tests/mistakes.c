@@ -31,7 +31,6 @@ int main(void)
     NOTICED("exs_init", exs_init(17) == -1, ENOTSUP);
     if (exs_init(EXS_VERSION) == -1)
         return 1;
-    NOTICED("exs_init", exs_init(EXS_VERSION) == -1, EALREADY);
     int sock = exs_socket(PF_INET, SOCK_STREAM, 0);
     exs_qhandle_t queue = exs_qcreate(8);
     NOTICED("exs_send", exs_send(STDOUT_FILENO, text, 4, 0, queue, NULL, NULL) == -1, EBADF);

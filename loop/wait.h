@@ -16,7 +16,6 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include "core/api/core.h"
 
 struct wait { /* on the stack of the waiting thread */

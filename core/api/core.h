@@ -12,12 +12,12 @@
 #ifndef XS_CORE_H
 #define XS_CORE_H
 
-#include <exs.h>
-#include "core/base/entry.h"
-#include "core/base/log.h"
-#include "core/queue/ask.h"
-#include "core/queue/wait.h"
-#include "core/sock/calls.h"
+#include <exs.h>             /* export */
+#include "core/base/entry.h" /* export */
+#include "core/base/log.h"   /* export */
+#include "core/queue/ask.h"  /* export */
+#include "core/queue/wait.h" /* export */
+#include "core/sock/calls.h" /* export */
 
 /* Handles pack a slot and a generation into a pointer; lengths of files and positions in streams are size_t in
  * places. */

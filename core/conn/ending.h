@@ -40,8 +40,6 @@
 #ifndef XS_ENDING_H
 #define XS_ENDING_H
 
-#include <stdint.h>
-
 struct conn;
 struct op;
 struct sock;

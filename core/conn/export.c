@@ -5,10 +5,8 @@
  * Each export is a separate registration of exactly these bytes with exactly these rights, so that the device
  * enforces them whatever the peer's token or library says. It ends with exs_munexport or with the connection.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/base/entry.h"
 #include "core/base/log.h"
 #include "core/memory/memory.h"
 #include "conn.h"

@@ -8,14 +8,11 @@
  */
 #include <errno.h>
 #include "core/base/fragile.h"
-#include "core/base/log.h"
-#include "core/debug/misuse.h"
 #include "core/memory/memory.h"
 #include "core/queue/ask.h"
 #include "core/queue/nic.h"
 #include "core/queue/wait.h"
 #include "conn.h"
-#include "progress.h"
 
 bool xs_onesided_is_read(const struct op *op)
 {

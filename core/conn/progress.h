@@ -3,8 +3,6 @@
 #ifndef XS_PROGRESS_H
 #define XS_PROGRESS_H
 
-#include <stdbool.h>
-
 struct queue;
 struct sock;
 

@@ -6,7 +6,6 @@
  * run ends. The next completion or control message starts another.
  */
 #include <errno.h>
-#include <string.h>
 #include "core/base/clock.h"
 #include "core/file/file.h"
 #include "core/memory/memory.h"

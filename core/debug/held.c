@@ -8,14 +8,14 @@
  * reads it too early does not find valid data. All accesses are fault-safe (fragile.h), because a program with
  * mistakes may have unmapped the memory.
  */
-#include <inttypes.h>
 #include <libdeflate.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#define HASH_NONFATAL_OOM 1 /* without memory nothing is added, and the element's hh.tbl is NULL */
+#include <uthash.h>
 #include "core/base/fragile.h"
 #include "core/base/log.h"
-#include "core/memory/domain.h"
 #include "core/queue/ask.h"
 #include "core/queue/op.h"
 #include "misuse.h"

@@ -2,7 +2,6 @@
 /* file.c - the source of the bytes of exs_sendfile: windows over the elements of its vector. See file.h. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/queue.h>
 #include <sys/stat.h>

@@ -6,7 +6,6 @@
 #ifndef XS_VECTOR_H
 #define XS_VECTOR_H
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <exs.h>
 

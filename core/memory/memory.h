@@ -10,7 +10,6 @@
 #ifndef XS_MEMORY_H
 #define XS_MEMORY_H
 
-#include <stdatomic.h>
 #include <exs.h>
 #include "domain.h"
 

@@ -4,7 +4,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/base/fds.h"
 #include "core/base/log.h"
 #include "core/debug/misuse.h"
 #include "core/debug/trace.h"

@@ -5,7 +5,6 @@
  * Each operation has its deadline, counted from its start; the socket's deadline is the earliest. An operation that
  * completes does not move the socket's deadline, so there is at most one spurious timeout in the time of a limit.
  */
-#include <errno.h>
 #include "core/base/clock.h"
 #include "queue.h"
 #include "socket.h"

@@ -12,8 +12,6 @@
 #ifndef XS_SPIN_H
 #define XS_SPIN_H
 
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <exs.h>
 

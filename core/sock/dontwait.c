@@ -12,7 +12,6 @@
 #include "core/conn/ending.h"
 #include "core/conn/message.h"
 #include "core/queue/nic.h"
-#include "sock.h"
 
 void xs_dontwait_look(const struct sock *sock)
 {

@@ -10,7 +10,6 @@
 #define XS_LOOKUP_H
 
 #include <netdb.h>
-#include <stdint.h>
 
 struct sock;
 

@@ -15,7 +15,6 @@
 #define XS_POLL_H
 
 #include <poll.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/queue.h>
 #include "core/base/doorbell.h"

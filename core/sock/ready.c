@@ -3,7 +3,6 @@
  * ready.c - what exs_poll reports for a socket: operations that would not wait, as with MSG_DONTWAIT (dontwait.c), or
  * that would fail at once.
  */
-#include <errno.h>
 #include "core/conn/conn.h"
 #include "poll.h"
 #include "sock.h"

@@ -11,11 +11,9 @@
 #define XS_SOCK_H
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <netinet/in.h>
 #include <sys/queue.h>
-#include "core/conn/ending.h"
 #include "core/queue/op.h"
 #include "core/queue/queue.h"
 #include "core/queue/socket.h"

@@ -5,7 +5,6 @@
  * Most are counted for the protocol, and only summed up here. A queue keeps the sum of its connections that were
  * freed.
  */
-#include <errno.h>
 #include "core/base/entry.h"
 #include "core/base/log.h"
 #include "core/conn/conn.h"

@@ -7,7 +7,7 @@
 #ifndef VERBS_CONNECT_H
 #define VERBS_CONNECT_H
 
-#include "resources.h"
+#include "resources.h" /* export */
 
 #define QKEY 0x12345 /* of both sides' datagram queue pairs */
 

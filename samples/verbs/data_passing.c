@@ -6,7 +6,6 @@
 #include "connect.h"
 
 #include <errno.h>
-#include <stdio.h>
 
 static int run(struct resources *r)
 {

@@ -7,7 +7,6 @@
 #include "echo.h"
 #include "poll.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -9,7 +9,6 @@
 #include "echo.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -13,8 +13,6 @@
  * patience, so that the kernel's queue is emptied as fast as the flood fills it, and each complete request doubles
  * it again.
  */
-#include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include "core/base/clock.h"
 #include "core/base/fds.h"

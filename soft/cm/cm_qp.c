@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* cm_qp.c - the queue pair of a connection: how messages describe it, and its attributes from both ends' messages. */
 #include <errno.h>
-#include <string.h>
 #include "cm_id.h"
 #include "core/base/random.h"
 #include "soft/verbs/verbs.h"

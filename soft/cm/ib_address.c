@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ib_address.c - encodes and decodes addresses, ports and service IDs. */
 #include <string.h>
-#include "core/base/bytes.h"
 #include "ib_address.h"
 
 #define VERSION 0

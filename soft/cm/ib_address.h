@@ -8,7 +8,6 @@
 #define SOFT_IB_ADDRESS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include "soft/engine/wire.h"
 

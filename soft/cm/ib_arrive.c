@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ib_arrive.c - handles each type of message in each state. Messages that fit no connection are not answered. */
-#include <string.h>
+#include "core/base/clock.h"
 #include "core/base/bytes.h"
 #include "ib_address.h"
 #include "ib_conn.h"

@@ -15,7 +15,6 @@
 #ifndef SOFT_IB_PASS_H
 #define SOFT_IB_PASS_H
 
-#include <stdbool.h>
 #include "soft/engine/wire.h"
 #include "ib_address.h"
 #include "ib_message.h"

@@ -2,9 +2,7 @@
 /* ib_port.c - the ends of connections and listeners at queue pair 1, and the boxes with their news: ib_port.h. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
-#include "core/base/bytes.h"
 #include "core/base/fds.h"
 #include "core/base/random.h"
 #include "soft/lock.h"

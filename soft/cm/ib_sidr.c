@@ -7,7 +7,6 @@
  * again, because the reply may have been lost, and the application must see each request only once.
  */
 #include <errno.h>
-#include <string.h>
 #include "ib_address.h"
 #include "ib_conn.h"
 

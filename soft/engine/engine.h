@@ -23,15 +23,15 @@
 #ifndef SOFT_ENGINE_H
 #define SOFT_ENGINE_H
 
-#include "context.h"
-#include "cq.h"
-#include "event.h"
-#include "mr.h"
-#include "packet.h"
-#include "qp.h"
-#include "request.h"
-#include "train.h"
-#include "wire.h"
+#include "context.h" /* export */
+#include "cq.h"      /* export */
+#include "event.h"   /* export */
+#include "mr.h"      /* export */
+#include "packet.h"  /* export */
+#include "qp.h"      /* export */
+#include "request.h" /* export */
+#include "train.h"   /* export */
+#include "wire.h"    /* export */
 
 /* requester.c. Sends requests, at most one turn's packets; returns true if more could be sent now. */
 bool soft_requester_go(struct soft_qp *qp);

@@ -7,7 +7,6 @@
 #ifndef SOFT_GROUP_H
 #define SOFT_GROUP_H
 
-#include <stdbool.h>
 #include <sys/queue.h>
 #include "qp.h"
 #include "wire.h"

@@ -11,7 +11,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #define SOFT_BTH_BYTES 12
 #define SOFT_RETH_BYTES 16

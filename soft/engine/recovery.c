@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* recovery.c - the arithmetic of loss recovery: see recovery.h. */
+#include "core/base/clock.h"
 #include "recovery.h"
 
 #define GROWTH 4        /* packets by which the window grows per acknowledged window */

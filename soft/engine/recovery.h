@@ -21,7 +21,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "core/base/clock.h"
 
 #define SOFT_NO_PSN UINT64_MAX
 #define SOFT_WINDOW_START 32 /* packets */

@@ -21,10 +21,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 #include <sys/uio.h>
 #include <infiniband/verbs.h>
-#include "core/base/clock.h"
+#include "core/base/clock.h" /* export */
 
 #define SOFT_UDP_PORT 4791    /* RoCEv2 */
 #define SOFT_ROCE_HEADERS 80  /* maximum bytes of IP, UDP and RoCEv2 headers in a packet */

@@ -2,7 +2,7 @@
 /* qp1.c - sends and receives the packets of queue pair 1. */
 #include <errno.h>
 #include <string.h>
-#include <time.h>
+#include <time.h> /* for linux/errqueue.h */
 #include <linux/errqueue.h>
 #include <sys/random.h>
 #include <sys/socket.h>

@@ -11,7 +11,6 @@
 #ifndef SOFT_QP1_H
 #define SOFT_QP1_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "soft/engine/wire.h"

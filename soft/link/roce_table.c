@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* roce_table.c - the shared table of roce_table.h. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include "roce_table.h"
 #include "shm_sealed.h"

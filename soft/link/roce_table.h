@@ -16,7 +16,6 @@
 #ifndef SOFT_ROCE_TABLE_H
 #define SOFT_ROCE_TABLE_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include "core/base/fds.h"
 #include "soft/lock.h"
 #include "shm_bell.h"

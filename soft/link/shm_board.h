@@ -12,7 +12,6 @@
 #define SOFT_SHM_BOARD_H
 
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 #define SHM_SEATS 16384

@@ -9,7 +9,6 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <unistd.h>
 #include "core/base/fds.h"
 #include "core/base/settings.h"
 #include "shm_meet.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* shm_ring.c - positions and flags of a ring: shm_ring.h. */
 #include <sched.h>
-#include <string.h>
+#include <stdatomic.h>
 #include "core/base/clock.h"
 #include "core/base/copy.h"
 #include "soft/engine/wire.h"

@@ -19,7 +19,6 @@
 #ifndef SOFT_SHM_RING_H
 #define SOFT_SHM_RING_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

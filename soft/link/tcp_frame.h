@@ -20,7 +20,6 @@
 #define SOFT_TCP_FRAME_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #define TCP_FRAME_HEADER 8

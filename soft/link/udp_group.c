@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include "soft/verbs/verbs.h"
 #include "udp.h"
 
 /* Allocates what a group needs. 0 or an errno. */

@@ -5,7 +5,6 @@
  * one socket.
  */
 #include <errno.h>
-#include "soft/verbs/verbs.h"
 #include "udp.h"
 
 static bool serves(const struct udp_socket *socket, const union soft_addr *local)

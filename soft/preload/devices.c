@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include "soft/engine/wire.h"
 #include "preload.h"
 #include "tree.h"

@@ -13,9 +13,9 @@
 #include <stdatomic.h>
 #include <infiniband/verbs.h>
 #include "core/device/device.h"
-#include "soft/cm/cm.h"
-#include "soft/service/home.h"
-#include "soft/verbs/verbs.h"
+#include "soft/cm/cm.h"        /* export */
+#include "soft/service/home.h" /* export */
+#include "soft/verbs/verbs.h"  /* export */
 
 /* The headers define these as macros; this library needs the functions. */
 #undef ibv_get_device_list

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "soft/engine/wire.h"
-#include "preload.h"
 #include "tree.h"
 
 #define DEVICES "/dev/infiniband"

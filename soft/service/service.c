@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdint.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
+#include "soft/lock.h"
 #include "core/base/clock.h"
 #include "core/base/fds.h"
 #include "core/base/threads.h"

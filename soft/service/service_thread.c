@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* service_thread.c - the service thread: does for each member what its state requires (service.h). */
-#include <errno.h>
 #include <poll.h>
+#include "soft/lock.h"
 #include "service_thread.h"
 #include "core/base/clock.h"
 #include "core/base/fds.h"

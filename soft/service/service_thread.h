@@ -13,7 +13,6 @@
 
 #include <pthread.h>
 #include <semaphore.h>
-#include "soft/lock.h"
 #include "service.h"
 
 extern struct service {

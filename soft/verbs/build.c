@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "soft/engine/engine.h"
-#include "verbs.h"
 #include "soft/lock.h"
 
 /* Belongs to a queue pair. Guarded by its mutex, which the application's thread holds from ibv_wr_start() to

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <unistd.h>
 #include "soft/engine/engine.h"
 #include "verbs.h"
 #include "soft/lock.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* open.c - opening and closing the device by programs that use no connection manager. */
-#include <errno.h>
 #include "soft/service/home.h"
 #include "verbs.h"
 

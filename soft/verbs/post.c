@@ -8,7 +8,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include "soft/engine/engine.h"
-#include "verbs.h"
 
 /* The opcodes of each operation: of the first packet, followed by that of middle packets; of the last of several; of a
  * single packet. with_imm: the last packet has four more bytes, immediate data or a key. */

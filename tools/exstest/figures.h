@@ -3,7 +3,6 @@
 #ifndef EXSTEST_FIGURES_H
 #define EXSTEST_FIGURES_H
 
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/resource.h>
 #include "tools/common/clock.h"

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include "counters.h"
 #include "say.h"
-#include "wire.h"
 
 #define NS 1e9
 #define MB 1e6

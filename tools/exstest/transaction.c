@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include "pattern.h"
 #include "say.h"
 #include "transfer.h"

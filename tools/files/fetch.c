@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <exs.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

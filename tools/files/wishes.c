@@ -2,7 +2,6 @@
 /* One folder after the other, each in the order of names. See wishes.h. */
 #include "wishes.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

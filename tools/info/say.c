@@ -7,7 +7,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
-#include <string.h>
 
 #define ADDRESS_MAX (INET6_ADDRSTRLEN + 1 + IF_NAMESIZE)
 

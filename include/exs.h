@@ -120,7 +120,7 @@ typedef struct exs_pathvec { /* [UNH] */
     off_t exs_offset;        /* bytes from the start of the file */
     size_t exs_length;       /* as in exs_fdvec */
     int exs_flags;           /* 0, or of exs_sendfile EXS_SHUT_WR */
-    char *exs_path;          /* path to the file */
+    const char *exs_path;    /* path to the file */
 } exs_pathvec_t;
 
 union exs_xfvec { /* [ES-API]; exs_pathv [UNH] */
@@ -385,14 +385,15 @@ ssize_t exs_sendmsg(int sockno, const exs_msghdr_t *message, int flags, exs_qhan
                     exs_ahandle_t ahandle);
 ssize_t exs_recvmsg(int sockno, exs_msghdr_t *message, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle);
 
-/* [ES-API] Files, ranges of files and memory, in order. EXS_EVT_SENDFILE. */
-ssize_t exs_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int flags, exs_qhandle_t qhandle,
-                     exs_ahandle_t ahandle);
+/* [ES-API] Files, ranges of files and memory, in order. EXS_EVT_SENDFILE. The vector is only read, and the caller's
+ * again on return; it is const since 3.0 [ours]. */
+ssize_t exs_sendfile(int sockno, const exs_xferfile_t *sendvec, int sendvec_cnt, int flags,
+                     exs_qhandle_t qhandle, exs_ahandle_t ahandle);
 
 /* [UNH] names, the rest ours: the other way round. It is done when all elements are full, or the peer has shut
  * down writing, or, of a SEQPACKET, one message has come. EXS_EVT_RECVFILE. */
-ssize_t exs_recvfile(int sockno, exs_xferfile_t *recvvec, int recvvec_cnt, int flags, exs_qhandle_t qhandle,
-                     exs_ahandle_t ahandle);
+ssize_t exs_recvfile(int sockno, const exs_xferfile_t *recvvec, int recvvec_cnt, int flags,
+                     exs_qhandle_t qhandle, exs_ahandle_t ahandle);
 
 /* ---- Registered memory --------------------------------------------------------------- */
 
@@ -525,8 +526,8 @@ ssize_t exs_blocking_recv(int sockno, void *buffer, size_t max_bytes, int flags,
 ssize_t exs_blocking_send(int sockno, const void *buffer, size_t max_bytes, int flags, exs_mhandle_t mhandle);
 ssize_t exs_blocking_recvmsg(int sockno, exs_msghdr_t *message, int flags);       /* [ours] */
 ssize_t exs_blocking_sendmsg(int sockno, const exs_msghdr_t *message, int flags); /* [ours] */
-int exs_blocking_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int flags);
-ssize_t exs_blocking_recvfile(int sockno, exs_xferfile_t *recvvec, int recvvec_cnt, int flags); /* the bytes */
+int exs_blocking_sendfile(int sockno, const exs_xferfile_t *sendvec, int sendvec_cnt, int flags);
+ssize_t exs_blocking_recvfile(int sockno, const exs_xferfile_t *recvvec, int recvvec_cnt, int flags); /* the bytes */
 ssize_t exs_read(int sockno, void *buffer, size_t max_bytes);
 ssize_t exs_write(int sockno, const void *buffer, size_t max_bytes);
 

@@ -182,8 +182,8 @@ ssize_t exs_recvmsg(int sockno, exs_msghdr_t *message, int flags, exs_qhandle_t 
             .sockno = sockno, .flags = flags, .qhandle = qhandle, .ahandle = ahandle, .message = message});
 }
 
-ssize_t exs_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int flags, exs_qhandle_t qhandle,
-                     exs_ahandle_t ahandle)
+ssize_t exs_sendfile(int sockno, const exs_xferfile_t *sendvec, int sendvec_cnt, int flags,
+                     exs_qhandle_t qhandle, exs_ahandle_t ahandle)
 {
     return do_ask(EXS_EVT_SENDFILE, &(struct ask){.sockno = sockno,
                                                   .flags = flags,
@@ -193,8 +193,8 @@ ssize_t exs_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int f
                                                   .count = sendvec_cnt});
 }
 
-ssize_t exs_recvfile(int sockno, exs_xferfile_t *recvvec, int recvvec_cnt, int flags, exs_qhandle_t qhandle,
-                     exs_ahandle_t ahandle)
+ssize_t exs_recvfile(int sockno, const exs_xferfile_t *recvvec, int recvvec_cnt, int flags,
+                     exs_qhandle_t qhandle, exs_ahandle_t ahandle)
 {
     return do_ask(EXS_EVT_RECVFILE, &(struct ask){.sockno = sockno,
                                                   .flags = flags,
@@ -284,12 +284,12 @@ ssize_t exs_blocking_sendmsg(int sockno, const exs_msghdr_t *message, int flags)
     return exs_sendmsg(sockno, message, flags | EXS_BLOCK, NULL, NULL);
 }
 
-int exs_blocking_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int flags)
+int exs_blocking_sendfile(int sockno, const exs_xferfile_t *sendvec, int sendvec_cnt, int flags)
 {
     return (int)exs_sendfile(sockno, sendvec, sendvec_cnt, flags | EXS_BLOCK, NULL, NULL);
 }
 
-ssize_t exs_blocking_recvfile(int sockno, exs_xferfile_t *recvvec, int recvvec_cnt, int flags)
+ssize_t exs_blocking_recvfile(int sockno, const exs_xferfile_t *recvvec, int recvvec_cnt, int flags)
 {
     return exs_recvfile(sockno, recvvec, recvvec_cnt, flags | EXS_BLOCK, NULL, NULL);
 }

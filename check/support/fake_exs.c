@@ -69,8 +69,8 @@ static size_t length_of(const exs_xferfile_t *part)
     return part->exs_xfv_type == EXS_IOVEC ? part->exs_xfv.exs_iov.exs_length : 0;
 }
 
-ssize_t exs_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int flags, exs_qhandle_t qhandle,
-                     exs_ahandle_t ahandle)
+ssize_t exs_sendfile(int sockno, const exs_xferfile_t *sendvec, int sendvec_cnt, int flags,
+                     exs_qhandle_t qhandle, exs_ahandle_t ahandle)
 {
     struct fake_call *call = keep_call(EXS_EVT_SENDFILE, sockno, sendvec, 0, ahandle);
 
@@ -218,7 +218,7 @@ ssize_t exs_blocking_send(int sockno, const void *buffer, size_t length, int fla
     return fails() ? -1 : (ssize_t)length;
 }
 
-int exs_blocking_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int flags)
+int exs_blocking_sendfile(int sockno, const exs_xferfile_t *sendvec, int sendvec_cnt, int flags)
 {
     (void)sockno, (void)sendvec, (void)sendvec_cnt, (void)flags;
     if (fake_sending != NULL)

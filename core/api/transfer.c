@@ -83,7 +83,7 @@ static int prepare_send(struct conn *conn, struct op *op, const struct ask *ask)
     if (ask->type == EXS_EVT_SENDMSG)
         return prepare_message(conn, op, ask);
     if (ask->type == EXS_EVT_SENDFILE) {
-        op->event.exs_evt_union.exs_evt_xferfile.exs_evt_vec = ask->files;
+        op->event.exs_evt_union.exs_evt_xferfile.exs_evt_vec = (exs_xferfile_t *)(uintptr_t)ask->files;
         op->event.exs_evt_union.exs_evt_xferfile.exs_evt_vec_cnt = ask->count;
         bool last = false;
 
@@ -172,7 +172,7 @@ static int into_files(struct conn *conn, struct op *op, const struct ask *ask)
 {
     bool is_stream = sock_is_stream(conn->sock);
 
-    op->event.exs_evt_union.exs_evt_xferfile.exs_evt_vec = ask->files;
+    op->event.exs_evt_union.exs_evt_xferfile.exs_evt_vec = (exs_xferfile_t *)(uintptr_t)ask->files;
     op->event.exs_evt_union.exs_evt_xferfile.exs_evt_vec_cnt = ask->count;
     op->waitall = is_stream;
     op->apart = true;

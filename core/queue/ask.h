@@ -43,7 +43,7 @@ struct ask {
     exs_mhandle_t mhandle;
     union {                           /* depends on the type: */
         exs_msghdr_t *message;        /* sendmsg, which does not change it, and recvmsg */
-        exs_xferfile_t *files;        /* sendfile, recvfile */
+        const exs_xferfile_t *files;  /* sendfile, recvfile */
         const exs_token_t *token;     /* one-sided */
         exs_acceptaddr_t *accepts;    /* accept */
         const struct destination *to; /* connect */

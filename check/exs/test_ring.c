@@ -11,9 +11,11 @@
 #include "inside.h"
 
 #define PIECE 8000               /* bytes of a receive; short and not registered, so it is never advertised */
-#define TOTAL ((size_t)48 << 20) /* bytes; enough for three larger rings */
+#define TOTAL ((size_t)48 << 20) /* bytes; enough for all larger rings */
 #define SHORT 100
 #define MANY 600
+#define MIDDLE 60000 /* bytes: a send that travels alone, unless the path is long */
+#define GROWN 8      /* times that a ring is larger than the one before it */
 
 static struct pair pair;
 static uint8_t *out, in[PIECE];
@@ -43,6 +45,7 @@ static void make_long(void)
     struct conn *conn = conn_of(pair.client);
 
     conn->path.is_measured = conn->path.times_trip = true;
+    conn->path.is_due = false;
     conn->path.trips = PATH_TRIPS;
     conn->path.trip = 10 * NS_PER_S;
     conn->path.until = conn->sq_head + (1u << 30);
@@ -109,7 +112,7 @@ static void use_two_rings(void)
         inbox_pump(pair.server_box, 1);
     }
     ck_assert_ptr_ne(conn->next_ring.data, NULL);
-    ck_assert_uint_eq(conn->next_ring.size, size * 4);
+    ck_assert_uint_eq(conn->next_ring.size, size * GROWN);
     send_burst(size / 2);
     for (int i = 0; i < 1000 && !conn->next_ring.is_used; i++) {
         inbox_pump(pair.client_box, 1);
@@ -233,6 +236,55 @@ START_TEST(short_sends_travel_together)
 }
 END_TEST
 
+/* Sends of registered memory that have to wait, on a short and on a long path: messages are what a round trip is short
+ * of, so on a long one longer sends share them. */
+START_TEST(longer_sends_travel_together_on_a_long_path)
+{
+    const struct conn *conn = conn_of(pair.client);
+    exs_mhandle_t region = exs_mregister(out, TOTAL, 0);
+    const int count = 200;
+
+    ck_assert_ptr_ne(region, NULL);
+    make_long();
+    while (conn->peer_ring.size < RING_MAX) {
+        use_two_rings();
+        receive_all();
+    }
+    if (!_i)
+        conn_of(pair.client)->path.is_measured = false;
+    uint32_t before = conn->sq_tail;
+
+    ck_assert_uint_le(sent + (size_t)count * MIDDLE, TOTAL);
+    for (int i = 0; i < count; i++, sent += MIDDLE)
+        must(exs_send(pair.client, out + sent, MIDDLE, 0, pair.client_box->queue, NULL, region));
+    while (got < sent)
+        receive_some();
+    for (int i = 0; i < count; i++)
+        take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    if (_i && conn->immediate && conn->max_gather > 1)
+        ck_assert_uint_lt(conn->sq_tail - before, count * 3 / 4);
+    else
+        ck_assert_uint_ge(conn->sq_tail - before, count);
+    must(exs_mderegister(region, 0));
+}
+END_TEST
+
+/* The first data of a connection measure a round trip, also where they need not wait. */
+START_TEST(the_first_data_measure_the_path)
+{
+    const struct path *path = &conn_of(pair.client)->path;
+
+    ck_assert_uint_eq(path->trips, 0);
+    send_burst(SHORT);
+    receive_all();
+    ck_assert_uint_eq(path->trips, 1);
+    ck_assert(!path->times_trip);
+    send_burst(SHORT);
+    receive_all();
+    ck_assert_uint_eq(path->trips, 1);
+}
+END_TEST
+
 /* Each receive gets one message, although all of them have waited for the first receive, and it has room for all. */
 START_TEST(messages_stay_apart)
 {
@@ -303,7 +355,7 @@ static void hear_no_ring(void)
 START_TEST(nobody_gets_more_than_the_bound)
 {
     open_growing();
-    for (uint64_t size = HIDDEN_SIZE * 4; size <= RING_MAX; size *= 4) {
+    for (uint64_t size = HIDDEN_SIZE * GROWN; size <= RING_MAX; size *= GROWN) {
         want_ring();
         use_ring(size);
     }
@@ -341,12 +393,12 @@ START_TEST(a_ring_that_was_not_offered)
     open_growing();
     if (_i == 1) {
         want_ring();
-        use_ring(HIDDEN_SIZE * 4);
+        use_ring(HIDDEN_SIZE * GROWN);
     } else if (_i == 2) {
         want_ring();
         raw_hear_control(&scene.raw, CONTROL_RING);
     }
-    raw_data(&scene.raw, IMM_NEW_RING | (_i == 2 ? HIDDEN_SIZE * 4 + 1 : 5));
+    raw_data(&scene.raw, IMM_NEW_RING | (_i == 2 ? HIDDEN_SIZE * GROWN + 1 : 5));
     scene_broken();
     scene_close();
 }
@@ -365,6 +417,8 @@ int main(void)
     tcase_add_test(grows, a_cancel_keeps_what_both_rings_hold);
     tcase_add_test(grows, a_close_frees_both_rings);
     tcase_add_loop_test(grows, short_sends_travel_together, 0, 2);
+    tcase_add_loop_test(grows, longer_sends_travel_together_on_a_long_path, 0, 2);
+    tcase_add_test(grows, the_first_data_measure_the_path);
     tcase_add_checked_fixture(apart, begin, end);
     tcase_add_test(apart, messages_stay_apart);
     tcase_add_test(lies, nobody_gets_more_than_the_bound);

@@ -6,6 +6,9 @@
  * then go to the device as one message, because each message costs a credit, a work request, and time at either end, and
  * credits and work requests come back only after a round trip. The message belongs to its first send; the others are its
  * followers, each of them whole, and complete with it.
+ *
+ * A long path is filled by the messages that have credits, 40 to 60 in a round trip, so there longer sends travel together
+ * (BATCH_LONG): with 64 KiB each, 1 Gbit/s and 20 ms take 2.5 MB.
  */
 #include "core/queue/nic.h"
 #include "core/queue/socket.h"
@@ -13,7 +16,7 @@
 #include "ending.h"
 #include "message.h"
 
-#define BATCH_BYTES (256u << 10) /* of one message; at most */
+#define BATCH_BYTES (1u << 20) /* of one message; at most */
 
 static uint64_t longest(const struct conn *conn, const struct message *message)
 {
@@ -31,7 +34,7 @@ static bool may_copy(const struct conn *conn)
 static bool may_follow(const struct conn *conn, const struct op *op, uint64_t room)
 {
     return op->files == NULL && op->event.exs_evt_type != EXS_EVT_SHUTDOWN && op->length > 0 &&
-           op->length <= room && op->length <= BATCH_SHORT && (!op->late || may_copy(conn)) &&
+           op->length <= room && op->length <= batch_limit(conn) && (!op->late || may_copy(conn)) &&
            (conn->onesided_next == NULL || conn->onesided_next->number > op->number);
 }
 

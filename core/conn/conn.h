@@ -30,7 +30,7 @@
 #define DEPTH_MIN 16       /* minimum of both: a smaller queue has no room besides the reserved entries */
 #define SQ_KEPT_BY_DATA 8  /* entries of the send queue that are reserved for control messages */
 #define ADVERTS_MAX 32     /* maximum number of outstanding advertisements in each direction */
-#define GATHER_MAX 16      /* maximum number of sends that one message carries */
+#define GATHER_MAX 32      /* maximum number of sends that one message carries */
 #define SLOT_SIZE 64       /* bytes, of the slot of a control message */
 #define HIDDEN_SIZE (256 << 10) /* bytes, of the ring buffer unless SO_RCVBUF says otherwise; */
 #define HIDDEN_MIN (4 << 10)    /* its minimum and maximum; all are powers of 2 */

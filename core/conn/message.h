@@ -53,12 +53,18 @@ void xs_tx_all_posted(struct conn *conn, struct op *op);
 
 /* ---- batch.c ----------------------------------------------------------------------------------- */
 
-#define BATCH_SHORT 16384 /* bytes: sends up to this length travel together */
+#define BATCH_SHORT 16384       /* bytes: sends up to this length travel together; */
+#define BATCH_LONG (256u << 10) /* bytes: and up to this length on a long path */
+
+static inline uint64_t batch_limit(const struct conn *conn)
+{
+    return path_is_long(conn) ? BATCH_LONG : BATCH_SHORT;
+}
 
 /* May the send behind this one travel with its last bytes? */
 static inline bool batch_may_follow(const struct conn *conn, const struct op *op, uint64_t bytes)
 {
-    return STAILQ_NEXT(op, link) != NULL && op->files == NULL && bytes > 0 && bytes <= BATCH_SHORT &&
+    return STAILQ_NEXT(op, link) != NULL && op->files == NULL && bytes > 0 && bytes <= batch_limit(conn) &&
            op->posted + bytes == op->length && conn->max_gather > 1 && conn->immediate;
 }
 /* Posts the message with as many of the sends behind it as may travel with it. Returns false if that failed, which

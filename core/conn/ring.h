@@ -13,7 +13,7 @@ struct ibv_mr;
 #define RING_MAX (16 << 20)           /* bytes to which a ring buffer grows by itself */
 #define RINGS_MAX (UINT64_C(1) << 29) /* bytes of all ring buffers of the process that have grown */
 #define PATH_TRIPS                                                                                             \
-    4 /* round trips that are measured before one counts as long: this host may have delayed some */
+    2 /* round trips that are measured before one counts as long: this host may have delayed some */
 
 /* The peer's ring buffer as the sender knows it. */
 struct peer_ring {

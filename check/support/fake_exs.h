@@ -36,7 +36,7 @@ extern int fake_failing;    /* 0, or the errno that one call fails with ... */
 extern int fake_fails_from; /* ... after so many that don't */
 /* Who gets the events. */
 extern void (*fake_deliver)(void *ahandle, const exs_event_t *event);
-extern void (*fake_sending)(void); /* called while a blocking call sends files; NULL: nothing is */
+extern void (*fake_sending)(void); /* called while a call sends files; NULL: nothing is */
 
 /* The first call of this type on a socket; NULL: there is none. */
 struct fake_call *fake_first(int sock, int type);

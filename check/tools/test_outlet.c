@@ -155,11 +155,41 @@ START_TEST(asked)
 }
 END_TEST
 
-static int sent_vectors;
+static int sent_vectors, most_outstanding;
+
+static int count_outstanding(void)
+{
+    const struct fake_call *call;
+    int count = 0;
+
+    STAILQ_FOREACH (call, &fake_calls, entry)
+        count += call->type == EXS_EVT_SENDFILE;
+    return count;
+}
 
 static void count_vector(void)
 {
+    int outstanding = count_outstanding();
+
     sent_vectors++;
+    if (outstanding > most_outstanding)
+        most_outstanding = outstanding;
+}
+
+/* A file of many pieces, and a server that wants it from its beginning, and then answers with `answer`. */
+static void compose_large(void)
+{
+    const struct transfer_reply go = {.status = TRANSFER_GO, .text_length = TRANSFER_OFFSET};
+    static unsigned char both[2 * sizeof(answer)];
+
+    ck_assert_int_eq(truncate(path, (16 << 20) + 1), 0);
+    transfer_put_reply(both, &go);
+    memset(both + TRANSFER_REPLY, 0, TRANSFER_OFFSET);
+    memcpy(both + TRANSFER_REPLY + TRANSFER_OFFSET, answer, fake_stream_left);
+    fake_stream = both;
+    fake_stream_left += TRANSFER_REPLY + TRANSFER_OFFSET;
+    fake_sending = count_vector;
+    sent_vectors = most_outstanding = 0;
 }
 
 /* Whoever is refused in the midst of a large file does not send the rest of it; who is not, does. */
@@ -174,21 +204,51 @@ START_TEST(refused_meanwhile)
         {TRANSFER_FAILED, true, 2, "the server did not take it: the disk is full"},
         {TRANSFER_STORED, true, 2, "the server answered too early"}, /* with what was there as its digest */
         {TRANSFER_GO, true, 2, "is this an exs-serve?"},             /* with such a text */
-        {TRANSFER_FAILED, false, 4, "the server did not take it: the disk is full"}};
-    const struct transfer_reply go = {.status = TRANSFER_GO, .text_length = TRANSFER_OFFSET};
-    static unsigned char both[2 * sizeof(answer)];
+        {TRANSFER_FAILED, false, 10, "the server did not take it: the disk is full"}};
 
-    ck_assert_int_eq(truncate(path, (16 << 20) + 1), 0);
-    transfer_put_reply(both, &go);
     compose((enum transfer_status)rows[_i].status, "the disk is full");
-    memcpy(both + TRANSFER_REPLY + TRANSFER_OFFSET, answer, fake_stream_left);
-    fake_stream = both;
-    fake_stream_left += TRANSFER_REPLY + TRANSFER_OFFSET;
+    compose_large();
     fake_stream_hurries = rows[_i].hurries;
-    fake_sending = count_vector;
-    sent_vectors = 0;
     expect_failure(rows[_i].want);
     ck_assert_int_eq(sent_vectors, rows[_i].vectors);
+    ck_assert_int_eq(count_outstanding(), 0);
+}
+END_TEST
+
+/* A long path carries several pieces at a time. */
+START_TEST(pieces_overlap)
+{
+    compose(TRANSFER_REFUSED, "no");
+    compose_large();
+    expect_failure("the server did not take it: no");
+    ck_assert_int_eq(sent_vectors, 10);
+    ck_assert_int_eq(most_outstanding, 4);
+}
+END_TEST
+
+/* A piece can't be started, or fails while others are outstanding: no event is left over, and the reason is the first
+ * one. */
+START_TEST(a_piece_fails)
+{
+    static const struct {
+        int error,
+            after; /* calls that succeed: header, reply, its text, queue; 4 pieces; events and pieces in turn */
+        const char *want;
+    } rows[] = {{ENOMEM, 3, "exs_qcreate: Cannot allocate memory"},
+                {EPIPE, 4, "the server did not take it: the disk is full"},
+                {ECANCELED, 6, "cannot send: Operation canceled"},
+                {EPIPE, 8, "the server did not take it: the disk is full"},
+                {ETIMEDOUT, 8, "cannot send: Connection timed out"},
+                {ECONNRESET, 12, "the server did not take it: the disk is full"},
+                {EIO, 20, "cannot send: Input/output error"}};
+
+    compose(TRANSFER_FAILED, "the disk is full");
+    compose_large();
+    fake_failing = rows[_i].error;
+    fake_fails_from = rows[_i].after;
+    expect_failure(rows[_i].want);
+    ck_assert_int_eq(fake_failing, 0);
+    ck_assert_int_eq(count_outstanding(), 0);
 }
 END_TEST
 
@@ -339,6 +399,8 @@ int main(void)
     tcase_add_test(tcase, told_before_the_end);
     tcase_add_loop_test(tcase, asked, 0, 6);
     tcase_add_loop_test(tcase, refused_meanwhile, 0, 4);
+    tcase_add_test(tcase, pieces_overlap);
+    tcase_add_loop_test(tcase, a_piece_fails, 0, 7);
     tcase_add_test(tcase, not_asked);
     tcase_add_loop_test(tcase, replaced_meanwhile, 0, 4);
     tcase_add_loop_test(tcase, quiet_for_long, 0, 2);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * exs-put [OPTION...] FILE... - sends files to an exs-serve, with blocking calls.
+ * exs-put [OPTION...] FILE... - sends files to an exs-serve.
  *
  * This file: its own options, and one file after the other. The options that exs-get has, too, are in
  * client_options.c, which files in picks.c, sending one in outlet.c, the connection in client.c, what is said
@@ -180,6 +180,7 @@ int main(int argc, char **argv)
     account_end(&account, outlet.client.device);
     if (outlet.client.sock != -1 && client_close(&outlet.client) == -1 && account.failed == 0)
         fail(outlet.client.error);
+    outlet_end(&outlet);
     freeaddrinfo(addresses);
     picks_free(&picks);
     return account_flush(&account) == 0 && account.failed == 0 ? 0 : 1;

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sending one file: each piece is hashed, then sent from the page cache, where the hashing has just put it. */
+/*
+ * Sending one file: each piece is hashed, then sent from the page cache, where the hashing has just put it.
+ *
+ * An exs_sendfile is done when the server has all of it. So PIECES_OUT of them are outstanding: the path is never empty for a
+ * round trip behind a piece, nor while the next one is hashed. A file of one piece is sent by a blocking call.
+ */
 #include "outlet.h"
 
 #include <errno.h>
@@ -19,7 +24,8 @@
 #include "tools/common/terminal.h"
 
 enum {
-    PIECE = 8 << 20,      /* bytes of one exs_sendfile: few calls, and still a bar that moves */
+    PIECE = 2 << 20,      /* bytes of one exs_sendfile: few calls, and still a bar that moves */
+    PIECES_OUT = 4,       /* calls of exs_sendfile that are outstanding at most */
     RESUME_MIN = 1 << 20, /* bytes of a file that is worth a round trip more */
     CHUNK = 64 << 10,     /* bytes read at a time for the digest: stays in the nearest cache */
 };
@@ -34,6 +40,8 @@ struct sending {
     XXH3_state_t *hash;
     unsigned char front[TRANSFER_HEADER + TRANSFER_PATH_MAX]; /* what goes before the next data: ... */
     size_t front_length;                                      /* ... bytes */
+    unsigned started, done;    /* calls of exs_sendfile: made, and those with an event */
+    uint64_t ends[PIECES_OUT]; /* of the file that the outstanding ones end with */
     struct progress progress;
 };
 
@@ -81,17 +89,81 @@ static int receive_reply(struct outlet *outlet, unsigned char go[TRANSFER_OFFSET
     return 0;
 }
 
-static int send_vector(struct outlet *outlet, exs_xferfile_t *vector, int count)
+static int send_failed(struct outlet *outlet, int error)
 {
-    if (exs_blocking_sendfile(outlet->client.sock, vector, count, 0) == 0)
-        return 0;
-    int error = errno;
+    errno = error;
     client_failed(&outlet->client, "cannot send");
     /* A server that went away may have said why. */
     if (error == ECONNRESET || error == EPIPE)
         receive_reply(outlet, NULL);
     return -1;
 }
+
+static int send_vector(struct outlet *outlet, exs_xferfile_t *vector, int count)
+{
+    if (exs_blocking_sendfile(outlet->client.sock, vector, count, 0) == 0)
+        return 0;
+    return send_failed(outlet, errno);
+}
+
+/* ---- Several calls at a time --------------------------------------------------------------------------- */
+
+/* Waits for the event of the oldest call. */
+static int finish_piece(struct sending *s)
+{
+    exs_event_t event;
+
+    if (exs_qdequeue(s->outlet->queue, &event, 1, NULL) != 1)
+        return client_failed(&s->outlet->client, "exs_qdequeue");
+    unsigned piece = s->done++;
+
+    if (event.exs_evt_errno != 0)
+        return send_failed(s->outlet, event.exs_evt_errno);
+    progress_update(&s->progress, s->ends[piece % PIECES_OUT]);
+    return 0;
+}
+
+static int finish_pieces(struct sending *s, unsigned still_out)
+{
+    while (s->started - s->done > still_out)
+        if (finish_piece(s) == -1)
+            return -1;
+    return 0;
+}
+
+static int start_vector(struct sending *s, exs_xferfile_t *vector, int count, uint64_t end)
+{
+    struct outlet *outlet = s->outlet;
+
+    if (outlet->queue == NULL) {
+        exs_qhandle_t queue = exs_qcreate(PIECES_OUT);
+
+        if (queue == EXS_QHANDLE_INVALID)
+            return client_failed(&outlet->client, "exs_qcreate");
+        outlet->queue = queue;
+    }
+    if (finish_pieces(s, PIECES_OUT - 1) == -1)
+        return -1;
+    if (exs_sendfile(outlet->client.sock, vector, count, 0, outlet->queue, NULL) == 0) {
+        s->ends[s->started++ % PIECES_OUT] = end;
+        return 0;
+    }
+    int error = errno;
+
+    /* The event of an earlier call tells why. */
+    return error == ECANCELED && finish_pieces(s, 0) == -1 ? -1 : send_failed(outlet, error);
+}
+
+/* The connection is closed, so no call is outstanding any more, and each has its event. */
+static void drop_events(struct sending *s)
+{
+    exs_event_t event;
+
+    while (s->started != s->done && exs_qdequeue(s->outlet->queue, &event, 1, NULL) == 1)
+        s->done++;
+}
+
+/* ---- A file -------------------------------------------------------------------------------------------- */
 
 /* What there is must be what the file begins with, else it is sent from its beginning. */
 static int skip(struct sending *s, uint64_t there)
@@ -158,7 +230,9 @@ static int send_piece(struct sending *s, uint64_t length)
             (exs_iovec_t){.exs_base = s->outlet->digest, .exs_length = TRANSFER_DIGEST};
     }
     s->front_length = 0;
-    return send_vector(s->outlet, vector, count);
+    if (length == s->size)
+        return send_vector(s->outlet, vector, count);
+    return start_vector(s, vector, count, s->sent + length);
 }
 
 /* Has the server said something, before all was sent? It does so only to refuse the file, and then to take the
@@ -185,11 +259,10 @@ static int send_pieces(struct sending *s)
         if (hash_piece(s, length) == -1 || send_piece(s, length) == -1)
             return -1;
         s->sent += length;
-        progress_update(&s->progress, s->sent);
         if (s->sent < s->size && is_refused(s->outlet))
             return -1;
     } while (s->sent < s->size);
-    return receive_reply(s->outlet, NULL);
+    return finish_pieces(s, 0) == -1 ? -1 : receive_reply(s->outlet, NULL);
 }
 
 static int open_below(int top, const char *found)
@@ -312,8 +385,10 @@ int outlet_file(struct outlet *outlet, const char *path, size_t named, const cha
         progress_start(&s.progress, s.name, s.size, outlet->quiet);
         result = send_pieces(&s) == 0 ? check_unchanged(&s) : -1;
         progress_end(&s.progress);
-        if (result == -1)
+        if (result == -1) {
             client_hang_up(&outlet->client);
+            drop_events(&s);
+        }
         outlet->seconds = clock_seconds() - s.progress.started;
         outlet->size = s.size;
     }
@@ -321,4 +396,11 @@ int outlet_file(struct outlet *outlet, const char *path, size_t named, const cha
     if (s.fd != -1)
         close(s.fd);
     return result;
+}
+
+void outlet_end(struct outlet *outlet)
+{
+    if (outlet->queue != NULL)
+        exs_qdelete(outlet->queue);
+    outlet->queue = NULL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* outlet.h - exs-put's side of the protocol: sends files by exs_sendfile() and receives replies, by blocking calls. */
+/* outlet.h - exs-put's side of the protocol: sends files by exs_sendfile() and receives replies. */
 #ifndef FILES_OUTLET_H
 #define FILES_OUTLET_H
 
@@ -8,6 +8,7 @@
 /* Owned by main. */
 struct outlet {
     struct client client;                  /* connected when a file is sent */
+    exs_qhandle_t queue;                   /* of the files' events; NULL: not made yet */
     bool quiet;                            /* draw no progress bar */
     uint64_t resumed;                      /* bytes of the last file from an earlier attempt */
     uint64_t size;                         /* bytes of the last file */
@@ -18,5 +19,7 @@ struct outlet {
 /* Sends a file. 0, or -1 and sets the client's error; the connection is closed if it failed within a file. path: "-" is
  * standard input. named: see struct pick. name: the name under which the server stores it. */
 int outlet_file(struct outlet *outlet, const char *path, size_t named, const char *name);
+/* Frees what outlet_file() has made; the connection is closed. */
+void outlet_end(struct outlet *outlet);
 
 #endif

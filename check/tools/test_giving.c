@@ -386,7 +386,7 @@ END_TEST
 /* More than goes into one vector, with names as long as they may be. */
 START_TEST(long_list)
 {
-    enum { MANY = 300 };
+    enum { MANY = 700 };
     char name[TRANSFER_NAME_MAX + 1];
     bool seen[MANY] = {false};
 

@@ -21,7 +21,7 @@
 enum {
     GIVING_PIECE = 1 << 20, /* bytes of a file in one vector; also the most that the loop reads at once */
     GIVING_LIST = 16 << 10, /* bytes of a list in one vector */
-    GIVING_FLYING = 2,      /* vectors that may be in flight at once */
+    GIVING_FLYING = 8,      /* vectors that may be in flight at once: each is done a round trip later */
     GIVING_PARTS = 3,       /* elements of a vector */
 };
 

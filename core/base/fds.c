@@ -66,6 +66,8 @@ __attribute__((constructor)) static void use_small_pages(void)
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local bool fork_holds; /* true in the thread that forks, in both processes */
 
+static void close_all(bool with_accepted);
+
 void fds_hold_fork(void)
 {
     pthread_mutex_lock(&making);
@@ -95,14 +97,17 @@ void fds_after_fork(void)
     fork_holds = false;
 }
 
+/* If the fork did not wait for another thread's new descriptor, that may be a connection which is not recorded. */
 void fds_after_fork_in_child(void)
 {
+    bool all_recorded = fork_holds;
+
     if (fork_holds)
         pthread_mutex_unlock(&making);
     else
         making = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; /* its holder exists only in the parent */
     fork_holds = false;
-    fds_close_all();
+    close_all(!all_recorded);
 }
 
 #define UNTOLD 1 /* an identity: fstat() failed, for example because no memory was available */
@@ -338,7 +343,7 @@ int fds_close(int fd)
     return -1;
 }
 
-void fds_close_all(void)
+static void close_all(bool with_accepted)
 {
     int saved = errno;
 
@@ -355,11 +360,19 @@ void fds_close_all(void)
             int fd = word * FDS_BITS + __builtin_ctzll(bits);
 
             known[fd].count = known[fd].epoll = 0;
-            if (fds_is_own(fd))
-                close(fd);
+            if (!fds_is_own(fd))
+                continue;
+            if (with_accepted)
+                fds_close_accepted(fd, first_private());
+            close(fd);
         }
     }
     errno = saved;
+}
+
+void fds_close_all(void)
+{
+    close_all(false);
 }
 
 void fds_read_text(const char *name, char *text, size_t size)

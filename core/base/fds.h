@@ -70,6 +70,9 @@ int fds_unwatch(int epoll, int fd);
 int fds_watch_foreign(int epoll, int fd, struct epoll_event *event);
 /* Closes all recorded descriptors; async-signal-safe, for a forked child. */
 void fds_close_all(void);
+/* If this is a listening socket, closes the connections to it among the descriptors below `most`. New connections have
+ * low numbers until they are recorded. Async-signal-safe, for a forked child. */
+void fds_close_accepted(int listener, int most);
 
 /* Reads the beginning of a file in /proc, at most size - 1 bytes, as a string; empty if it can't be read. */
 void fds_read_text(const char *name, char *text, size_t size);

@@ -52,7 +52,7 @@ START_TEST(transfers)
          "is more than EXS_MSG_MAX");
     SAYS(exs_send(pair.client, &byte, 1, EXS_BLOCK | EXS_UNSIGNALED, NULL, NULL, NULL), "EXS_UNSIGNALED");
     SAYS(exs_send(pair.client, &byte, 1, 0, NULL, NULL, NULL), "qhandle is NULL");
-    SAYS(exs_send(pair.client, &byte, 1, 0, EXS_QHANDLE_INVALID, NULL, NULL), "qhandle is no queue");
+    SAYS(exs_send(pair.client, &byte, 1, 0, EXS_QHANDLE_INVALID, NULL, NULL), "qhandle is not a queue");
     SAYS(exs_send(pair.client, &byte, 1, 0, queue, NULL, EXS_MHANDLE_INVALID), "mhandle");
     SAYS(exs_recv(pair.client, &byte, 0, 0, queue, NULL, NULL), "length is 0");
     SAYS(exs_sendfile(pair.client, NULL, 1, 0, queue, NULL), "sendvec is NULL");
@@ -130,13 +130,13 @@ START_TEST(results)
     char memory[8];
     exs_mhandle_t region = exs_mregister(memory, sizeof memory, 0);
 
-    SAYS_FAULT(exs_getsockname(pair.client, NULL, &length), "at address,");
-    SAYS_FAULT(exs_getpeername(pair.client, (struct sockaddr *)&address, NULL), "at address_len,");
-    SAYS_FAULT(exs_getdevice(pair.client, NULL, 8), "at name,");
-    SAYS_FAULT(exs_qdequeue(pair.client_box->queue, NULL, 1, NULL), "at evtvec,");
+    SAYS_FAULT(exs_getsockname(pair.client, NULL, &length), "address is NULL");
+    SAYS_FAULT(exs_getpeername(pair.client, (struct sockaddr *)&address, NULL), "address_len is NULL");
+    SAYS_FAULT(exs_getdevice(pair.client, NULL, 8), "name is NULL");
+    SAYS_FAULT(exs_qdequeue(pair.client_box->queue, NULL, 1, NULL), "evtvec is NULL");
     SAYS_FAULT(exs_qdequeue(pair.client_box->queue, &event, 1, &long_second), "timeout is 0 s and 1500000 us");
     SAYS_FAULT(exs_setsockopt(pair.client, SOL_SOCKET, SO_KEEPALIVE, NULL, 4), "value is NULL");
-    SAYS_FAULT(exs_mexport(pair.client, region, memory, 8, EXS_REMOTE_READ, NULL), "at token,");
+    SAYS_FAULT(exs_mexport(pair.client, region, memory, 8, EXS_REMOTE_READ, NULL), "token is NULL");
     must(exs_mderegister(region, 0));
 }
 END_TEST
@@ -237,28 +237,29 @@ END_TEST
 static const struct {
     const char *name, *value, *line;
 } odd_values[] = {
-    {"EXS_LINK", "nonsense", "EXS_LINK=nonsense is no link: set it to auto, shm, tcp or udp"},
-    {"EXS_LINK", "udp-only", "EXS_LINK=udp-only is no link"},
-    {"EXS_TCP_CONGESTION", "warp", "EXS_TCP_CONGESTION=warp can't be had: set it to one that `sysctl"},
+    {"EXS_LINK", "nonsense", "EXS_LINK=nonsense is not a link: set it to auto, shm, tcp or udp"},
+    {"EXS_LINK", "udp-only", "EXS_LINK=udp-only is not a link"},
+    {"EXS_TCP_CONGESTION", "warp", "EXS_TCP_CONGESTION=warp is unavailable: set it to one that `sysctl"},
     {"EXS_IMMEDIATE", "on", "EXS_IMMEDIATE=on is not known: set it to 0 or 1"},
     {"EXS_ROCE", "sometimes", "EXS_ROCE=sometimes is not known: set it to off, on, auto or only"},
-    {"EXS_SPIN", "fifty", "EXS_SPIN=fifty is no number of microseconds: set it to one from 0 to 1000000"},
+    {"EXS_SPIN", "fifty",
+     "EXS_SPIN=fifty is not a number of microseconds: set it to a number from 0 to 1000000"},
     {"EXS_MAP", "yes, always", "EXS_MAP=yes, always is not known: set it to 0 or 1"},
     {"EXS_IMMEDIATE", "whenever", "EXS_IMMEDIATE=whenever is not known: set it to 0 or 1"},
     {"EXS_CHECK", "everything", "EXS_CHECK=everything is not known: set it to 0, 1 or abort"},
-    {"EXS_DEVICE", "no-such-device-0", "EXS_DEVICE=no-such-device-0 is no device here"},
+    {"EXS_DEVICE", "no-such-device-0", "EXS_DEVICE=no-such-device-0 is not a device"},
     /* What no line has room for is cut, and ends so; not within a character. */
-    {"EXS_LINK", SIXTY "udp", "EXS_LINK=" SIXTY "udp is no link"},
-    {"EXS_LINK", SIXTY "udp.", "EXS_LINK=" SIXTY "... is no link"},
+    {"EXS_LINK", SIXTY "udp", "EXS_LINK=" SIXTY "udp is not a link"},
+    {"EXS_LINK", SIXTY "udp.", "EXS_LINK=" SIXTY "... is not a link"},
     {"EXS_ROCE", FIFTY_NINE "\u00e9\u00e9\u00e9", "EXS_ROCE=" FIFTY_NINE "... is not known"},
-    {"EXS_SPIN", "1" NOUGHTS "12345", "EXS_SPIN=1" NOUGHTS "... is no number"},
+    {"EXS_SPIN", "1" NOUGHTS "12345", "EXS_SPIN=1" NOUGHTS "... is not a number"},
     {"EXS_CHECK", SIXTY SIXTY, "EXS_CHECK=" SIXTY "... is not known"},
-    {"EXS_DEVICE", SIXTY SIXTY, "EXS_DEVICE=" SIXTY "... is no device here"},
+    {"EXS_DEVICE", SIXTY SIXTY, "EXS_DEVICE=" SIXTY "... is not a device"},
     /* And a terminal is not told anything. */
-    {"EXS_LINK", "u\033[2Jdp\r\n", "EXS_LINK=u?[2Jdp?? is no link"},
+    {"EXS_LINK", "u\033[2Jdp\r\n", "EXS_LINK=u?[2Jdp?? is not a link"},
     {"EXS_ROCE", "\x9b\xc2\x9b\u202e\u00fc", "EXS_ROCE=???\u00fc is not known"},
     {"EXS_MAP", "\a", "EXS_MAP=? is not known"},
-    {"EXS_DEVICE", "soft\n0", "EXS_DEVICE=soft?0 is no device here"},
+    {"EXS_DEVICE", "soft\n0", "EXS_DEVICE=soft?0 is not a device"},
 };
 
 START_TEST(odd_value)

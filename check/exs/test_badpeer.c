@@ -54,7 +54,7 @@ static const struct lie {
      .times = 33},
     {"too many ADVERTs of a SEQPACKET", SOCK_SEQPACKET, IDLE,
      .control = {.type = CONTROL_ADVERT, .addr = 4096, .length = 10}, .times = 33},
-    {"more than the hidden buffer holds", SOCK_STREAM, IDLE, .data = true, .imm = 256 * KIB + 1},
+    {"more data than the ring buffer has room for", SOCK_STREAM, IDLE, .data = true, .imm = 256 * KIB + 1},
     {"hidden data on a SEQPACKET", SOCK_SEQPACKET, RECEIVING, .data = true, .imm = 5},
     {"no bytes", SOCK_STREAM, RECEIVING, .data = true, .imm = 0},
     {"no bytes, direct", SOCK_STREAM, RECEIVING, .data = true, .imm = IMM_DIRECT},

@@ -476,8 +476,8 @@ START_TEST(descriptor_left_readable)
     ck_assert_int_eq(exs_write(pair.client, memory + 1, 1), 1);
     wait_for_word();
     ck_assert_double_ge(seconds_now() - start, 5);
-    told("exs_recv on socket %d: its event waits on queue %p for 5 s, and nobody calls exs_qdequeue",
-         pair.server, pair.server_box->queue);
+    told("exs_recv on socket %d: its event has waited on queue %p for 5 s: call exs_qdequeue", pair.server,
+         pair.server_box->queue);
     must(poll(NULL, 0, 1500)); /* nor is there a word of the other with the next look */
     told_nothing();
     take_good(pair.server_box, EXS_EVT_RECV, pair.server);
@@ -500,8 +500,8 @@ START_TEST(event_left_on_its_queue)
     must(exs_close(fresh, 0, pair.server_box->queue, NULL));
     wait_for_word();
     ck_assert_double_ge(seconds_now() - start, 4); /* looked at once a second */
-    told("exs_recv on socket %d: its event waits on queue %p for 5 s, and nobody calls exs_qdequeue",
-         pair.server, pair.server_box->queue);
+    told("exs_recv on socket %d: its event has waited on queue %p for 5 s: call exs_qdequeue", pair.server,
+         pair.server_box->queue);
     must(poll(NULL, 0, 1500)); /* and not again with the next look */
     told_nothing();
     take_good(pair.server_box, EXS_EVT_RECV, pair.server);

@@ -304,11 +304,10 @@ START_TEST(unknown_names_are_refused)
 
     for (int i = 0; i < COUNT(names); i++) {
         init_says(names[i], ENODEV, says, sizeof says);
-        snprintf(
-            wanted, sizeof wanted,
-            "exs: EXS_DEVICE=%s is no device here: set it to auto, rdma, soft, or the name of one that there "
-            "is: mlx5_0, mlx5_1, soft0\n",
-            names[i]);
+        snprintf(wanted, sizeof wanted,
+                 "exs: EXS_DEVICE=%s is not a device: set it to auto, rdma, soft, or one of these names: "
+                 "mlx5_0, mlx5_1, soft0\n",
+                 names[i]);
         ck_assert_str_eq(says, wanted);
     }
 }

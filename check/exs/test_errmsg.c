@@ -15,12 +15,13 @@ START_TEST(before_init)
 {
     ck_assert_str_eq(exs_errmsg(), "no call of this thread has failed");
     must_fail(exs_init(77), ENOTSUP);
-    ck_assert_str_eq(exs_errmsg(), "exs_init: version 77 is not known: pass EXS_VERSION");
+    ck_assert_str_eq(exs_errmsg(), "exs_init: unknown version 77: pass EXS_VERSION");
     must_fail(exs_socket(PF_INET, SOCK_STREAM, 0), EPERM);
     HAS("exs_socket: Operation not permitted: call exs_init first");
     ck_assert_int_eq(setenv("EXS_LINK", "string\033[2J", 1), 0);
     must_fail(exs_init(EXS_VERSION), EINVAL);
-    ck_assert_str_eq(exs_errmsg(), "exs_init: EXS_LINK=string?[2J is no link: set it to auto, shm, tcp or udp");
+    ck_assert_str_eq(exs_errmsg(),
+                     "exs_init: EXS_LINK=string?[2J is not a link: set it to auto, shm, tcp or udp");
 }
 END_TEST
 

@@ -158,7 +158,7 @@ static void hear_advert(struct peer *peer, const struct control *control)
                   ((int32_t)(control->phase - peer->tx_phase) > 0 && control->position == peer->tx_position);
 
     expect(control->length > 0 && control->phase % 2 == 0 && control->position <= peer->tx_position,
-           "an impossible advertisement");
+           "an invalid advertisement");
     if (!usable || peer->fin_said) /* it will not write any more */
         return;
     expect(peer->given_count < PEER_ADVERTS && peer->given_count < peer->mine.adverts,
@@ -198,7 +198,7 @@ static void hear_control(struct peer *peer, const struct mock_wr *wr)
         break;
     case CONTROL_ACK:
         expect(control.position >= peer->hidden_acked && control.position <= peer->hidden_sent,
-               "an impossible acknowledgement");
+               "an invalid acknowledgement");
         peer->hidden_acked = control.position;
         break;
     case CONTROL_FIN:
@@ -211,13 +211,13 @@ static void hear_control(struct peer *peer, const struct mock_wr *wr)
         peer->recalled_due = true;
         break;
     case CONTROL_RECALLED:
-        expect(peer->recalling, "an answer that nobody asked for");
+        expect(peer->recalling, "an unexpected reply to a recall");
         peer->recalling = false;
         peer->place_count = peer->filling ? 1 : 0;
         peer->places[0].waitall = false;
         break;
     case CONTROL_DATA:
-        expect(!peer->immediate, "data without immediate, which was not agreed on");
+        expect(!peer->immediate, "data without immediate data, which was not agreed on");
         hear_news(peer, control.phase);
         break;
     case CONTROL_RING_WANTED:

@@ -76,7 +76,7 @@ START_TEST(somebody_else_has_it)
 
     opening_says(EADDRINUSE, text, sizeof text);
     ck_assert_str_eq(text,
-                     "exs: UDP port 4791, which EXS_ROCE=on asks for, can't be had: another program has it: "
+                     "exs: UDP port 4791, which EXS_ROCE=on asks for, is unavailable: another program has it: "
                      "see ss -ulpn sport = :4791\n");
     ask_for_it("auto");
     opening_says(0, text, sizeof text);
@@ -84,7 +84,7 @@ START_TEST(somebody_else_has_it)
     ck_assert_int_eq(setenv("EXS_DEBUG", "1", 1), 0);
     settings_read();
     opening_says(0, text, sizeof text);
-    ck_assert_ptr_nonnull(strstr(text, "EXS_ROCE=auto asks for, can't be had"));
+    ck_assert_ptr_nonnull(strstr(text, "EXS_ROCE=auto asks for, is unavailable"));
     close(fd);
     opening_says(0, text, sizeof text);
     ck_assert_str_eq(text, "");
@@ -104,7 +104,7 @@ START_TEST(another_user_has_it)
     ck_assert_int_eq(seteuid(0), 0);
     opening_says(EADDRINUSE, text, sizeof text);
     ck_assert_str_eq(
-        text, "exs: UDP port 4791, which EXS_ROCE=on asks for, can't be had: programs of user 4711 have it, "
+        text, "exs: UDP port 4791, which EXS_ROCE=on asks for, is unavailable: programs of user 4711 have it, "
               "and only one user's can: end them, or run as that user\n");
     close(fd);
 }
@@ -184,7 +184,7 @@ START_TEST(all_shares_are_taken)
     for (int i = 0; i < ROCE_SHARES; i++)
         ck_assert_ptr_nonnull(homes[i] = home_open_named());
     opening_says(EUSERS, text, sizeof text);
-    ck_assert_ptr_nonnull(strstr(text, "16 contexts have their share of it already: end some"));
+    ck_assert_ptr_nonnull(strstr(text, "16 contexts share it already, which is the maximum: close some"));
     home_close(homes[3]);
     opening_says(0, text, sizeof text);
     ck_assert_str_eq(text, "");

@@ -58,15 +58,16 @@ static bool has_congestion_control(const char *name)
 static int check_settings(void)
 {
     if (!settings()->link_known)
-        return xs_refuse(EINVAL, "EXS_LINK=%s is no link: set it to auto, shm, tcp or udp", settings()->link);
+        return xs_refuse(EINVAL, "EXS_LINK=%s is not a link: set it to auto, shm, tcp or udp",
+                         settings()->link);
     if (!settings()->roce_known)
         return xs_refuse(EINVAL, "EXS_ROCE=%s is not known: set it to off, on, auto or only", settings()->roce);
     if (!settings()->spin_known)
-        return xs_refuse(EINVAL, "EXS_SPIN=%s is no number of microseconds: set it to one from 0 to %d",
+        return xs_refuse(EINVAL, "EXS_SPIN=%s is not a number of microseconds: set it to a number from 0 to %d",
                          settings()->spin, SPIN_US_MAX);
     if (!has_congestion_control(settings()->congestion))
         return xs_refuse(EINVAL,
-                         "EXS_TCP_CONGESTION=%s can't be had: set it to one that "
+                         "EXS_TCP_CONGESTION=%s is unavailable: set it to one that "
                          "`sysctl net.ipv4.tcp_allowed_congestion_control` lists",
                          settings()->congestion);
     if (settings()->odd != NULL)
@@ -102,7 +103,7 @@ int exs_init(int version)
     xs_last_call = (struct last_call){.name = __func__, .sockno = -1};
     pthread_mutex_lock(&init_lock);
     if (version != EXS_VERSION1) {
-        xs_explain(ENOTSUP, "version %d is not known: pass EXS_VERSION", version);
+        xs_explain(ENOTSUP, "unknown version %d: pass EXS_VERSION", version);
         pthread_mutex_unlock(&init_lock);
         return -1;
     }

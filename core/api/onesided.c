@@ -36,7 +36,7 @@ int exs_mexport(int sockno, exs_mhandle_t mhandle, void *addr, size_t length, in
     if (xs_enter_socket(__func__, sockno) < 0)
         return -1;
     if (mhandle == NULL || mhandle == EXS_MHANDLE_UNREGISTERED)
-        return xs_invalid("mhandle is no registered memory");
+        return xs_invalid("mhandle is not registered memory");
     if (addr == NULL || length == 0)
         return xs_invalid(addr == NULL ? "addr is NULL" : "length is 0");
     if (length > EXS_MSG_MAX)
@@ -132,7 +132,7 @@ int xs_start_onesided(const struct ask *ask)
     if (xs_check_transfer(ask) < 0)
         return -1;
     if (ask->length == 0 || ask->token == NULL || !xs_token_unpack(&there, ask->token))
-        return xs_invalid(ask->length == 0 ? "length is 0" : "token is none that exs_mexport has made");
+        return xs_invalid(ask->length == 0 ? "length is 0" : "token was not made by exs_mexport");
     struct sock *sock = xs_sock_get_locked(ask->sockno);
 
     if (sock == NULL)

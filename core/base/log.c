@@ -105,15 +105,14 @@ int xs_invalid(const char *format, ...)
 
 int xs_nowhere(const char *argument)
 {
-    xs_invalid("there is no memory at %s, where the result goes", argument);
+    xs_invalid("%s is NULL or not writable", argument);
     xs_last_call.error = EFAULT;
     return xs_fails(EFAULT);
 }
 
 int xs_bad_flags(int flags, int allowed)
 {
-    return xs_invalid("flags 0x%x has 0x%x, which is no flag here", (unsigned)flags,
-                      (unsigned)(flags & ~allowed));
+    return xs_invalid("unknown flags 0x%x (in 0x%x)", (unsigned)(flags & ~allowed), (unsigned)flags);
 }
 
 int xs_too_long(size_t length)

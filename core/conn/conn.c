@@ -115,7 +115,7 @@ static void set_ack_timeout(struct conn *conn)
 
     if (conn->device->set_option(conn->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout,
                                  sizeof(timeout)) < 0)
-        xs_log("device %s keeps its own time-out of acknowledgements: %s", conn->device->name, strerror(errno));
+        xs_log("device %s keeps its own acknowledgement timeout: %s", conn->device->name, strerror(errno));
 }
 
 static void size_hidden(struct conn *conn)
@@ -209,7 +209,7 @@ struct conn *xs_conn_new(struct sock *sock, struct rdma_cm_id *id, const struct 
         goto fail;
     conn->depth = depth_of(conn->nic);
     if (conn->depth < DEPTH_MIN) {
-        xs_explain(ENODEV, "device %s has queues of %u entries, and %d are needed", id->verbs->device->name,
+        xs_explain(ENODEV, "device %s: its queues have %u entries, need %d", id->verbs->device->name,
                    conn->depth, DEPTH_MIN);
         goto fail;
     }

@@ -144,7 +144,7 @@ bool xs_credits_received(struct conn *conn, uint32_t credits)
     conn->credits += credits;
     if (conn->credits <= conn->peer.credits)
         return true;
-    xs_violation(conn, "more credits than it has");
+    xs_violation(conn, "more credits than it has receives");
     return false;
 }
 
@@ -160,7 +160,7 @@ void xs_control_received(struct conn *conn, const uint8_t *message, size_t lengt
         return;
     if (control.flags & CONTROL_HAS_END) {
         if (conn->writing < WRITE_FIN_SENT) {
-            xs_violation(conn, "an answer to an end that was not said");
+            xs_violation(conn, "an unexpected acknowledgement of the end of the stream");
             return;
         }
         conn->end_arrived = true;
@@ -168,19 +168,19 @@ void xs_control_received(struct conn *conn, const uint8_t *message, size_t lengt
     switch ((enum control_type)control.type) {
     case CONTROL_ADVERT:
         if (!may_advertise(conn, &control))
-            xs_violation(conn, "an impossible advertisement");
+            xs_violation(conn, "an invalid advertisement");
         else
             xs_tx_advert(conn, &control);
         break;
     case CONTROL_ACK:
         if (control.position < conn->hidden_acked || control.position > conn->hidden_sent)
-            xs_violation(conn, "an impossible acknowledgement");
+            xs_violation(conn, "an invalid acknowledgement");
         else
             conn->hidden_acked = control.position;
         break;
     case CONTROL_FIN:
         if (conn->filling && conn->sock->type == SOCK_SEQPACKET) {
-            xs_violation(conn, "half a message and then the end");
+            xs_violation(conn, "the end of the stream inside a message");
             break;
         }
         conn->reading = READ_ENDED;
@@ -194,13 +194,13 @@ void xs_control_received(struct conn *conn, const uint8_t *message, size_t lengt
         if (conn->recalling)
             xs_rx_recalled(conn);
         else
-            xs_violation(conn, "an answer that nobody asked for");
+            xs_violation(conn, "an unexpected reply to a recall");
         break;
     case CONTROL_DATA:
         if (!conn->immediate)
             xs_rx_data(conn, control.phase);
         else
-            xs_violation(conn, "data without immediate, which was not agreed on");
+            xs_violation(conn, "data without immediate data, which was not agreed on");
         break;
     case CONTROL_RING_WANTED:
         xs_ring_wanted(conn);

@@ -87,5 +87,5 @@ int xs_export_drop(struct conn *conn, const exs_token_t *token)
         end_export(conn, export);
         return 0;
     }
-    return xs_invalid("token is of nothing that is exported on this connection");
+    return xs_invalid("token is not exported on this connection");
 }

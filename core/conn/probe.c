@@ -75,9 +75,8 @@ void xs_probe(struct conn *conn)
 
     conn->silence = silent && waits ? conn->silence + 1 : 0;
     if (conn->silence == most_silence(conn)) {
-        xs_log(
-            "connection %d: no acknowledgement, looked for %u times, and the device does not say so: giving up",
-            conn->sock->number, conn->silence);
+        xs_log("connection %d: no acknowledgement in %u polls, and the device reports no error; closing it",
+               conn->sock->number, conn->silence);
         xs_conn_fail(conn, ETIMEDOUT);
         return;
     }

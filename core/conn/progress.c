@@ -125,7 +125,7 @@ void xs_progress_ensure(struct sock *sock)
         return;
     queue = get_driver();
     if (queue == NULL || xs_queue_host(queue, home) < 0) {
-        xs_log("socket %d: what it sends waits for its next call, since no thread can see to it: %s",
+        xs_log("socket %d: cannot start a thread that continues its sends: %s; they wait for its next call",
                sock->number, strerror(errno));
         return;
     }

@@ -118,7 +118,7 @@ void xs_ring_offered(struct conn *conn, const struct control *control)
 
     if (!ring->is_asked || control->length <= ring->size || control->length > HELLO_HIDDEN_MAX ||
         control->addr + control->length < control->addr) {
-        xs_violation(conn, "an impossible ring buffer");
+        xs_violation(conn, "an invalid ring buffer");
         return;
     }
     *ring = (struct peer_ring){
@@ -132,7 +132,7 @@ void xs_ring_offered(struct conn *conn, const struct control *control)
 void xs_ring_wanted(struct conn *conn)
 {
     if (!may_grow(conn))
-        xs_violation(conn, "a wish for a ring buffer, which was not agreed on");
+        xs_violation(conn, "a request for a larger ring buffer, which was not agreed on");
     else
         conn->due |= DUE_RING;
 }
@@ -230,7 +230,7 @@ static void offer(struct conn *conn)
 
     if (error != 0) {
         errno = error;
-        xs_log("connection %d: no ring buffer of %llu bytes", conn->sock->number,
+        xs_log("connection %d: cannot allocate a ring buffer of %llu bytes", conn->sock->number,
                (unsigned long long)control.length);
         return;
     }

@@ -273,7 +273,7 @@ static void direct(struct conn *conn, uint32_t imm)
     uint32_t bytes = imm & IMM_LENGTH;
 
     if (op == NULL || !op->advertised || bytes > op->room) {
-        xs_violation(conn, "data where nothing was advertised");
+        xs_violation(conn, "data without an advertisement");
         return;
     }
     conn->adverts_used = true;
@@ -309,7 +309,7 @@ static void unadvertise(struct conn *conn)
 static void indirect(struct conn *conn, uint32_t bytes)
 {
     if (bytes > ring_most(conn) - (conn->hidden_in - conn->hidden_out)) {
-        xs_violation(conn, "more than the hidden buffer holds");
+        xs_violation(conn, "more data than the ring buffer has room for");
         return;
     }
     conn->hidden_in += bytes;
@@ -420,7 +420,7 @@ static bool may_come(struct conn *conn, uint32_t imm)
 inline void xs_rx_data(struct conn *conn, uint32_t imm)
 {
     if (!may_come(conn, imm))
-        xs_violation(conn, "data that can't be");
+        xs_violation(conn, "invalid immediate data");
     else if (imm & IMM_DIRECT)
         direct(conn, imm);
     else

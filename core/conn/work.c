@@ -122,10 +122,11 @@ static void report(const struct conn *conn, const struct ibv_wc *wc)
 
     xs_address_text(&conn->id->route.addr.dst_addr, peer);
     if (wc->status == IBV_WC_RETRY_EXC_ERR)
-        xs_log("connection %d: %s acknowledged nothing by device %s, sent %d times with a time-out of %.2f s: "
-               "is the host there, and the network between?",
-               conn->sock->number, peer, conn->nic->context->device->name, RETRY_COUNT + 1,
-               4.096e-6 * (1 << ACK_TIMEOUT));
+        xs_log(
+            "connection %d: %s has not acknowledged data on device %s, sent %d times with a timeout of %.2f s: "
+            "is the host there, and the network between?",
+            conn->sock->number, peer, conn->nic->context->device->name, RETRY_COUNT + 1,
+            4.096e-6 * (1 << ACK_TIMEOUT));
     else
         xs_log("connection %d to %s by device %s: %s", conn->sock->number, peer,
                conn->nic->context->device->name, conn->device->wc_status_str(wc->status));
@@ -196,7 +197,7 @@ static __attribute__((cold)) void posted_by_nobody(struct conn *conn)
 {
     if (conn->state == CONN_DRAINED)
         return;
-    xs_log("connection %d: device %s completed what it was not given; closing it", conn->sock->number,
+    xs_log("connection %d: device %s completed an unknown work request; closing it", conn->sock->number,
            conn->nic->context->device->name);
     xs_conn_fail(conn, ECONNRESET);
 }

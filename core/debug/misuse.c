@@ -24,7 +24,6 @@
 
 bool xs_misuse_on;
 
-
 /* Used to end the thread; `is_watching`: the thread exists. Only exs_init() and exs_fini() use them, one call
  * at a time. */
 static struct doorbell bell = DOORBELL_INIT(DOORBELL_PLAIN);
@@ -68,7 +67,7 @@ int xs_no_queue(exs_qhandle_t handle)
 {
     if (xs_misuse_on)
         xs_misuse_handle(xs_queue_handles(), "qhandle", handle, "exs_qdelete");
-    return xs_invalid("qhandle is no queue");
+    return xs_invalid("qhandle is not a queue");
 }
 
 /* ---- Events ------------------------------------------------------------------------------------- */
@@ -88,7 +87,7 @@ static void look_at_event(const struct queue *queue, uint64_t now)
     if (op == NULL || ns_after(op->deadline, UNTAKEN_S * NS_PER_S) > now)
         return;
     op->deadline = NEVER_NS;
-    xs_misused("%s on socket %d: its event waits on queue %p for %d s, and nobody calls exs_qdequeue",
+    xs_misused("%s on socket %d: its event has waited on queue %p for %d s: call exs_qdequeue",
                xs_misuse_name(op->event.exs_evt_type), op->event.exs_evt_socket, queue->handle, UNTAKEN_S);
 }
 
@@ -158,7 +157,8 @@ void xs_misuse_begin(void)
     if (!xs_misuse_on)
         return;
     if (doorbell_make(&bell) < 0 || (error = threads_start(&watcher, watch)) != 0)
-        xs_log("EXS_CHECK: no thread: %s; events that nobody dequeues are not told of", strerror(error));
+        xs_log("EXS_CHECK: cannot start a thread: %s; events that are never dequeued are not reported",
+               strerror(error));
     else
         is_watching = true;
 }

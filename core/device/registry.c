@@ -75,7 +75,7 @@ int xs_choose_devices(void)
             return -1;
         else
             xs_log("no %s device here: %s%s", known[i]->name, strerror(errno),
-                   *wanted == 0 ? "; connections go by soft0, which the library brings" : "");
+                   *wanted == 0 ? "; connections use soft0, the software device" : "");
     }
     if (device_count > 0)
         return 0;
@@ -85,10 +85,9 @@ int xs_choose_devices(void)
             "EXS_DEVICE=%s finds no device: load its driver (modprobe rdma_ucm), or set EXS_DEVICE to auto or "
             "soft",
             wanted);
-    return xs_refuse(
-        ENODEV,
-        "EXS_DEVICE=%s is no device here: set it to auto, rdma, soft, or the name of one that there is: %s",
-        wanted, names);
+    return xs_refuse(ENODEV,
+                     "EXS_DEVICE=%s is not a device: set it to auto, rdma, soft, or one of these names: %s",
+                     wanted, names);
 }
 
 bool xs_device_allowed(const struct ibv_context *context)

@@ -118,7 +118,7 @@ static int to_fill(struct element *element, const struct range *range, int flags
     if (how & (O_APPEND | O_DIRECT))
         return xs_invalid("exs_fildes is open with %s", how & O_APPEND ? "O_APPEND" : "O_DIRECT");
     if (range->offset < 0 || range->length > (uint64_t)INT64_MAX - (uint64_t)range->offset)
-        return xs_invalid("exs_offset %lld with exs_length %zu is no range", (long long)range->offset,
+        return xs_invalid("exs_offset %lld with exs_length %zu is not a range", (long long)range->offset,
                           range->length);
     uint64_t most = (uint64_t)INT64_MAX - (uint64_t)range->offset;
 
@@ -212,7 +212,7 @@ int xs_element_open(struct element *element, const exs_xferfile_t *from, enum pu
         result = use_memory(element, &from->exs_xfv.exs_iov, purpose);
         break;
     default:
-        xs_invalid("exs_xfv_type %d is none", from->exs_xfv_type);
+        xs_invalid("invalid exs_xfv_type %d", from->exs_xfv_type);
     }
     if (result < 0)
         say_failed(from);

@@ -71,7 +71,7 @@ struct files *xs_files_new(const exs_xferfile_t *vector, int count, int flags, u
             goto fail;
         *last = (files->elements[i].flags & EXS_SHUT_WR) != 0;
         if (files->elements[i].length > (uint64_t)INT64_MAX - *length) {
-            xs_invalid("the elements have more bytes than an off_t can say");
+            xs_invalid("the elements have more bytes than fit in an off_t");
             goto fail;
         }
         *length += files->elements[i].length;

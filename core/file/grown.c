@@ -87,7 +87,7 @@ static void cut_back(const struct grown *grown, int fd)
 
     if (grown->made > grown->length && fstat(fd, &status) == 0 && (uint64_t)status.st_size == grown->made &&
         ftruncate(fd, (off_t)grown->length) < 0)
-        xs_log("a file stays longer than what came: %s", strerror(errno));
+        xs_log("cannot truncate a file to the bytes received: %s", strerror(errno));
 }
 
 void grown_leave(struct grown *grown, int fd)

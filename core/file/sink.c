@@ -74,10 +74,10 @@ static int check_place(const struct element *element, int index, int count, bool
     if (!element->is_open_ended)
         return 0;
     if (!is_stream)
-        return xs_invalid("exs_length of element %d is 0, and a message is no longer than its elements", index);
+        return xs_invalid("exs_length of element %d is 0: must be the number of bytes in a message", index);
     return index == count - 1
                ? 0
-               : xs_invalid("exs_length of element %d is 0, and nothing comes behind that", index);
+               : xs_invalid("exs_length of element %d is 0, which must be the last element", index);
 }
 
 /* The event reports the number of bytes as an off_t, so the sum must fit. */
@@ -90,7 +90,7 @@ static int check_length(struct sink *sink)
         uint64_t most = (uint64_t)INT64_MAX - length;
 
         if (element->length > most && !element->is_open_ended)
-            return xs_invalid("the elements have more bytes than an off_t can say");
+            return xs_invalid("the elements have more bytes than fit in an off_t");
         if (element->length > most)
             element->length = most;
         length += element->length;
@@ -268,7 +268,7 @@ static int open_sink_window(struct sink_window *window, const struct element *el
     }
     int saved = errno;
 
-    xs_log("a file can't be mapped, so what comes is copied: %s", strerror(saved));
+    xs_log("cannot map a file, so data that arrives is copied: %s", strerror(saved));
     close_sink_window(window, at, domain);
     errno = saved;
     return -1;

@@ -11,7 +11,7 @@
 static int check_element(const exs_iovec_t *element, int index)
 {
     if (element->exs_flags != 0)
-        return xs_invalid("exs_flags of element %d is 0x%x: a message has none", index,
+        return xs_invalid("exs_flags of element %d is 0x%x: must be 0 in a message", index,
                           (unsigned)element->exs_flags);
     if (element->exs_base == NULL && element->exs_length > 0)
         return xs_invalid("exs_base of element %d is NULL", index);

@@ -70,8 +70,9 @@ static void explain_limit(size_t length)
     size_t there = pinned();
 
     if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-        xs_explain(ENOMEM, "can't register %zu KiB: the memlock limit is %zu KiB, need %zu KiB: raise ulimit -l",
-               length / 1024, (size_t)limit.rlim_cur / 1024, there + length / 1024);
+        xs_explain(ENOMEM,
+                   "can't register %zu KiB: the memlock limit is %zu KiB, need %zu KiB: raise ulimit -l",
+                   length / 1024, (size_t)limit.rlim_cur / 1024, there + length / 1024);
     else
         xs_explain(ENOMEM, "can't register %zu KiB: no memory", length / 1024);
 }
@@ -219,7 +220,7 @@ static int no_memory(exs_mhandle_t handle)
 {
     if (xs_misuse_on)
         xs_misuse_handle(&handles, "mhandle", handle, "exs_mderegister");
-    return xs_invalid("mhandle is no registered memory");
+    return xs_invalid("mhandle is not registered memory");
 }
 
 inline __attribute__((always_inline)) int xs_memory_use(exs_mhandle_t handle, const void *addr, size_t length,

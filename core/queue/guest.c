@@ -135,7 +135,8 @@ void xs_queue_look_again(struct guest *guest)
 static int begin_to_watch(struct guest *guest)
 {
     if (guest->unwatched) {
-        xs_log("no descriptor is left for a queue to watch a connection: it looks at it %d times a second",
+        xs_log("no descriptor is left for a queue to watch a connection: it polls the connection %d times a "
+               "second",
                (int)(NS_PER_S / LOOK_NS));
         begin_by_clock(guest);
     } else if (watch_all(guest) < 0) {
@@ -255,8 +256,9 @@ static int find_room(struct guest *guest)
     if (result < 0 && is_limit(errno) && xs_detach_idle_hosts(guest->home, true))
         result = watch_home(guest);
     if (result < 0 && is_limit(errno))
-        xs_explain(ENOSPC,
-                   "more loops than the kernel allows would watch one connection: see \"many loops\" in exs(7)");
+        xs_explain(
+            ENOSPC,
+            "more loops than the kernel allows would watch one connection: see \"many loops\" in exs(7)");
     return result;
 }
 

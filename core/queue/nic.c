@@ -73,8 +73,7 @@ struct nic *xs_nic_get(struct queue *queue, const struct device *device, struct 
             return nic;
     }
     if (!xs_device_allowed(context)) {
-        xs_explain(ENODEV, "the way there leads through device %s, which EXS_DEVICE does not name",
-                   context->device->name);
+        xs_explain(ENODEV, "the route uses device %s, which EXS_DEVICE excludes", context->device->name);
         return NULL;
     }
     nic = calloc(1, sizeof(*nic));
@@ -193,7 +192,7 @@ static int take_held(struct nic *nic, struct conn_list *touched)
  * did complete, as a working device would. Unregister the channel, whose descriptor would stay readable. */
 static __attribute__((cold)) void lose(struct nic *nic, struct conn_list *touched)
 {
-    xs_log("device %s was taken away", nic->context->device->name);
+    xs_log("device %s was removed", nic->context->device->name);
     nic->gone = true;
     nic->unfinished = NULL;
     xs_queue_unwatch(nic->queue, nic->channel->fd, nic->waits);

@@ -65,8 +65,7 @@ static int check_values(int attributes, const exs_qattr_t *values)
         values->exs_wait == EXS_WAIT_BUSY_POLL)
         return 0;
     if (values->exs_wait != EXS_WAIT_ADAPTIVE)
-        return xs_invalid("exs_wait is %d, which is none of EXS_WAIT_NOTIFY, _ADAPTIVE and _BUSY_POLL",
-                          values->exs_wait);
+        return xs_invalid("exs_wait is %d: must be EXS_WAIT_NOTIFY, _ADAPTIVE or _BUSY_POLL", values->exs_wait);
     if (values->exs_wait_us < 1 || values->exs_wait_us > EXS_WAIT_US_MAX)
         return xs_invalid("exs_wait_us is %d: from 1 to EXS_WAIT_US_MAX, %d", values->exs_wait_us,
                           EXS_WAIT_US_MAX);

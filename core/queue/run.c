@@ -42,7 +42,7 @@ struct rdma_event_channel *xs_queue_channel(struct queue *queue, int device)
         return channel;
     channel = make_channel(xs_device(device), &waits);
     if (channel == NULL) {
-        xs_log("device %s gives no event channel: %s", xs_device(device)->name, strerror(errno));
+        xs_log("device %s has no event channel: %s", xs_device(device)->name, strerror(errno));
         return NULL;
     }
     if (xs_queue_watch(queue, channel->fd, waits) < 0) {
@@ -105,7 +105,7 @@ void xs_queue_set_timer(struct queue *queue)
         return;
     if (queue->timer.fd < 0 &&
         (doorbell_make(&queue->timer) < 0 || xs_queue_watch(queue, queue->timer.fd, NULL) < 0)) {
-        xs_log("no timer: %s; connections will not time out", strerror(errno));
+        xs_log("cannot create a timer: %s; connections will not time out", strerror(errno));
         doorbell_close(&queue->timer);
         return;
     }

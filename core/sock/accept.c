@@ -30,8 +30,8 @@ static void refuse(struct rdma_cm_id *id, int device, int reason)
 static const char *why_refused(int reason)
 {
     return reason == HELLO_BAD_TYPE      ? "SOCK_STREAM meets SOCK_SEQPACKET"
-           : reason == HELLO_BAD_VERSION ? "the peer is no EXS of this version"
-                                         : "the peer is no EXS socket";
+           : reason == HELLO_BAD_VERSION ? "the peer has an incompatible version of EXS"
+                                         : "the peer is not an EXS socket";
 }
 
 /* Requests are answered for the accepts in turn: one for each accept before any accept gets a second. NULL: no

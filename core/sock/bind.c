@@ -23,7 +23,7 @@ int xs_check_address(const struct sock *sock, const struct sockaddr *address, so
         return -1;
     }
     if (sock->options.ipv6_only && IN6_IS_ADDR_V4MAPPED(&((const struct sockaddr_in6 *)address)->sin6_addr))
-        return xs_invalid("the address is one of IPv4, and socket %d is for IPv6 alone", sock->number);
+        return xs_invalid("the address is an IPv4 address, and socket %d is for IPv6 only", sock->number);
     return 0;
 }
 
@@ -67,7 +67,7 @@ static int try_bind(struct sock *sock, union sock_address address)
         }
         error = errno == ENODEV ? EADDRNOTAVAIL : errno;
         xs_explain(error, "device %s can't be bound to %s: %s%s", xs_device(device)->name,
-               xs_address_text(&address.sa, text), strerror(error), advice(device, error));
+                   xs_address_text(&address.sa, text), strerror(error), advice(device, error));
         xs_sock_drop_id(sock, device);
         if (error == EADDRINUSE || is_shortage(error)) {
             xs_sock_unbind(sock);

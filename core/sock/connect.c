@@ -57,10 +57,10 @@ static void say_no_device(const struct sock *sock, int device, int error)
     char text[ADDRESS_TEXT];
 
     xs_explain(error, "device %s can't connect to %s: %s%s", xs_device(device)->name,
-           xs_address_text(&sock->peer.sa, text), strerror(error),
-           error == ENODEV
-               ? ": none of its interfaces leads there (and loopback is the embedded device's alone)"
-               : "");
+               xs_address_text(&sock->peer.sa, text), strerror(error),
+               error == ENODEV
+                   ? ": none of its interfaces leads there (and loopback is the embedded device's alone)"
+                   : "");
 }
 
 /* If the address that did not answer is a listener of this process, returns its socket number, else -1. A route
@@ -81,13 +81,15 @@ static void say_timed_out(const struct sock *sock)
     int own = own_listener(sock);
 
     if (own >= 0)
-        xs_explain(ETIMEDOUT, "%s did not answer in time: socket %d of this process listens there, and nothing accepts "
-               "meanwhile: accept in another thread, or let neither call block",
-               peer, own);
+        xs_explain(ETIMEDOUT,
+                   "%s did not answer in time: socket %d of this process listens there, and nothing accepts "
+                   "meanwhile: accept in another thread, or let neither call block",
+                   peer, own);
     else
-        xs_explain(ETIMEDOUT, "%s did not answer in time: is the host up, does its program call exs_accept, and does a "
-               "firewall let this through?",
-               peer);
+        xs_explain(ETIMEDOUT,
+                   "%s did not answer in time: is the host up, does its program call exs_accept, and does a "
+                   "firewall let this through?",
+                   peer);
 }
 
 static void say_failed(const struct sock *sock, int error)
@@ -99,11 +101,12 @@ static void say_failed(const struct sock *sock, int error)
         return;
     }
     xs_explain(error, "%s %s", xs_address_text(&sock->peer.sa, text),
-           error == EPROTO            ? "is no EXS socket: does something else listen there?"
-           : error == EPROTONOSUPPORT ? "is no EXS of this version: use the same library at both ends"
-           : error == EPROTOTYPE      ? "has a socket of another type: SOCK_STREAM meets SOCK_SEQPACKET"
-           : error == ECONNREFUSED    ? "refused the connection: is a listener there, and room in its backlog?"
-                                      : "ended the connection before it had begun");
+               error == EPROTO ? "is not an EXS socket: does another program listen there?"
+               : error == EPROTONOSUPPORT
+                   ? "has an incompatible version of EXS: use the same library at both ends"
+               : error == EPROTOTYPE   ? "has a socket of another type: SOCK_STREAM meets SOCK_SEQPACKET"
+               : error == ECONNREFUSED ? "refused the connection: is a listener there, and room in its backlog?"
+                                       : "ended the connection before it had begun");
 }
 
 /* Try the devices from this one on. 0: an attempt has started; else -1 and the errno of the last device. */

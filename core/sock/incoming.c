@@ -357,7 +357,7 @@ static bool make_room(struct sock *listener, bool alone, const struct sockaddr *
     }
     if (oldest == NULL)
         return false;
-    xs_log("too many half-open connections: the oldest one makes room");
+    xs_log("too many half-open connections: dropped the oldest one");
     if (!at_once)
         lose_patience(listener, oldest);
     end_incoming(listener, oldest);

@@ -226,7 +226,7 @@ int xs_poll_check(const exs_pollfd_t *fds, int count, int flags, const struct ti
         return xs_invalid("count is %d: from 1 to EXS_POLLFD_MAX, %d", count, EXS_POLLFD_MAX);
     *limit = NEVER_NS;
     if (timeout != NULL && !ns_timeval(timeout, limit))
-        return xs_invalid("timeout is no length of time");
+        return xs_invalid("timeout is not a valid time");
     return 0;
 }
 

@@ -154,7 +154,9 @@ bool xs_number_is_lost(int sockno)
     if (sock != NULL)
         xs_sock_put(sock);
     if (lost)
-        xs_explain(EBADF, "socket %d was closed by close(2), and its number may be another file's: use exs_close", sockno);
+        xs_explain(EBADF,
+                   "socket %d was closed by close(2), and its number may be another file's: use exs_close",
+                   sockno);
     return lost;
 }
 
@@ -306,7 +308,7 @@ void xs_sock_cm_event(struct sock *sock, struct rdma_cm_event *event, int device
         return;
     }
     if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
-        xs_log("socket %d: its device was taken away", sock->number);
+        xs_log("socket %d: its device was removed", sock->number);
     switch (event->event) {
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
         if (sock->state == SOCK_LISTENING)

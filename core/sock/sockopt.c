@@ -67,7 +67,7 @@ static void get_receive_buffer(const struct sock *sock, union value *value)
 
 static int positive(const union value *value)
 {
-    return value->number > 0 ? 0 : xs_invalid("a buffer of %d bytes is none", value->number);
+    return value->number > 0 ? 0 : xs_invalid("invalid buffer size %d", value->number);
 }
 
 /* A connection's ring buffer has a fixed size, so the option must be set before. */
@@ -124,7 +124,7 @@ static int from_time(const union value *value, uint64_t *ns)
 {
     if (ns_timeval(&value->time, ns))
         return 0;
-    return xs_refuse(EDOM, "a limit of %lld s and %lld us is none", (long long)value->time.tv_sec,
+    return xs_refuse(EDOM, "invalid timeout: %lld s %lld us", (long long)value->time.tv_sec,
                      (long long)value->time.tv_usec);
 }
 
@@ -311,7 +311,7 @@ static const struct option *find(const struct sock *sock, int level, int name)
         if (has_level && options[i].level == level && options[i].name == name)
             return &options[i];
     }
-    xs_explain(ENOPROTOOPT, "level %d has no option %d", level, name);
+    xs_explain(ENOPROTOOPT, "unknown option: level %d has no option %d", level, name);
     return NULL;
 }
 
@@ -346,7 +346,7 @@ int exs_getsockopt(int sockno, int level, int option, void *value, socklen_t *va
     else if (value_len == NULL)
         xs_nowhere("value_len");
     else if (*value_len > INT_MAX)
-        xs_invalid("value_len says %d bytes", (int)*value_len);
+        xs_invalid("value_len is %d", (int)*value_len);
     else
         result = answer(sock, found, value, value_len);
     xs_sock_put_locked(sock);

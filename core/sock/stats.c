@@ -44,7 +44,7 @@ static int get_queue(int sockno, exs_qhandle_t qhandle, exs_stats_t *stats)
         *stats = of_queue(queue);
     xs_queue_put(queue);
     if (sockno != -1)
-        return xs_invalid("there is a qhandle, and sockno is %d, not -1: which of the two?", sockno);
+        return xs_invalid("sockno is %d: must be -1 with a qhandle", sockno);
     return stats != NULL ? 0 : xs_nowhere("stats");
 }
 

@@ -31,7 +31,7 @@ int cm_socket_open(sa_family_t family, bool af_only)
         return fd;
     error = errno;
     if (settings()->debug)
-        fprintf(stderr, "exs: EXS_TCP_CONGESTION=%s can't be had: %s\n", settings()->congestion,
+        fprintf(stderr, "exs: EXS_TCP_CONGESTION=%s is unavailable: %s\n", settings()->congestion,
                 strerror(error));
     fds_close(fd);
     errno = error;

@@ -74,7 +74,7 @@ void roce_port_explain(int error, char *text, size_t size)
     if (error == EADDRINUSE)
         explain_taken(text, size);
     else if (error == EUSERS)
-        snprintf(text, size, "%d contexts have their share of it already: end some", ROCE_SHARES);
+        snprintf(text, size, "%d contexts share it already, which is the maximum: close some", ROCE_SHARES);
     else if (error == EPERM)
         snprintf(text, size, "another user has names by which your programs find each other: see ss -xlp");
     else if (error == ETIMEDOUT)

@@ -124,7 +124,7 @@ static int join_roce(struct udp *udp)
     error = errno;
     roce_port_explain(error, why, sizeof why);
     if (settings()->roce_needed || settings()->debug)
-        fprintf(stderr, "exs: UDP port %d, which EXS_ROCE=%s asks for, can't be had: %s\n", SOFT_UDP_PORT,
+        fprintf(stderr, "exs: UDP port %d, which EXS_ROCE=%s asks for, is unavailable: %s\n", SOFT_UDP_PORT,
                 settings()->roce, why);
     return settings()->roce_needed ? error : 0;
 }

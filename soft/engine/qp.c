@@ -69,8 +69,12 @@ void soft_flush_sends(struct soft_qp *qp)
     struct soft_requester *req = &qp->req;
 
     soft_settle(qp);
-    while (req->ring.tail != req->ring.head)
-        soft_complete_send(qp, soft_ring_at(&req->ring, req->ring.tail++), IBV_WC_WR_FLUSH_ERR);
+    while (req->ring.tail != req->ring.head) {
+        struct soft_send *send = soft_ring_at(&req->ring, req->ring.tail++);
+        bool vanished = send->status == IBV_WC_LOC_PROT_ERR;
+
+        soft_complete_send(qp, send, vanished ? IBV_WC_LOC_PROT_ERR : IBV_WC_WR_FLUSH_ERR);
+    }
     req->index = req->ring.head;
     req->una = req->next = req->high = req->end;
     req->reads = 0;

@@ -86,6 +86,12 @@ void soft_link_failed(struct ibv_context *ibv, const struct soft_link *link)
     }
 }
 
+void soft_link_vanished(const struct soft_link *link, uint64_t psn)
+{
+    if (link->user != NULL)
+        soft_requester_fault(link->user, psn, IBV_WC_LOC_PROT_ERR);
+}
+
 size_t soft_qps(struct ibv_context *ibv)
 {
     return soft_context_of(ibv)->qp_count;

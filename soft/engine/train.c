@@ -248,13 +248,25 @@ static void put_off(struct soft_train *train, uint8_t *to, const struct iovec *f
     }
 }
 
-/* Asks the link to send the payload from where it is. */
-static __attribute__((noinline)) bool gather(struct soft_train *train, uint8_t *to, const struct iovec *from)
+/* Asks the link to send the payload from where it is: memory, or, if `file` is not NULL, that region's file. */
+static __attribute__((noinline)) bool gather(struct soft_train *train, uint8_t *to, const struct iovec *from,
+                                             const struct soft_mr *file)
 {
     const struct soft_owner *owner = &train->owner[train->packets - 1];
+    struct soft_source source = {.memory = from->iov_base, .length = from->iov_len};
 
-    return train->link->gather(train->link, to, from->iov_base, from->iov_len,
-                               owner->answer ? UINT64_MAX : owner->psn);
+    if (file != NULL) {
+        source.memory = NULL;
+        source.file = file->file;
+        source.place = file->start + (uintptr_t)from->iov_base;
+    }
+    return train->link->gather(train->link, to, &source, owner->answer ? UINT64_MAX : owner->psn);
+}
+
+/* True for payload that the link may send from where it is. Memory that may vanish (a mapped file) is no such payload. */
+static bool may_gather(const struct soft_train *train, const struct iovec *from, const struct soft_mr *fragile)
+{
+    return from->iov_len > GATHERED_MIN && train->link->gather != NULL && (fragile == NULL || fragile->is_file);
 }
 
 inline void soft_train_payload(struct soft_context *context, uint8_t *to, const struct iovec *from, int count,
@@ -263,10 +275,10 @@ inline void soft_train_payload(struct soft_context *context, uint8_t *to, const 
     struct soft_train *train = &context->train;
 
     for (; count > 0; count--, from++) {
-        if (fragile != NULL)
-            put_off(train, to, from, fragile);
-        else if (from->iov_len > GATHERED_MIN && train->link->gather != NULL && gather(train, to, from))
+        if (may_gather(train, from, fragile) && gather(train, to, from, fragile))
             ;
+        else if (fragile != NULL)
+            put_off(train, to, from, fragile);
         else if (train->link->far)
             copy_far(to, from->iov_base, from->iov_len);
         else

@@ -72,6 +72,14 @@ struct soft_path {
 #define SOFT_ACKED 0x80u
 #define SOFT_ACKED_SHIFT 24
 
+/* Payload that a link sends from where it is. */
+struct soft_source {
+    const uint8_t *memory; /* NULL: the bytes are those of `file` from the offset `place` on */
+    int file;
+    uint64_t place;
+    size_t length;
+};
+
 /* What carries packets: udp, tcp or shm. A context may use several at the same time, because the link is part of a
  * path. A struct soft_link belongs to the module that created it and outlives the queue pairs whose path names it. */
 struct soft_link {
@@ -109,13 +117,13 @@ struct soft_link {
     struct soft_qp *user; /* the queue pair whose path names this link; of several, the last one */
 
     /*
-     * (locked) For a link that sends payload directly from registered memory. gather() asks the link to send `length`
-     * bytes from `from` in place of those at `to`, which is in the buffer that room() returned. The memory stays valid
-     * until the peer acknowledges PSN `psn` or the engine calls settle(). False: the engine copies the bytes to `to`.
-     * settle() announces that such memory becomes invalid; the link copies the bytes that it has not sent yet. Both are
-     * NULL if all payload is copied.
+     * (locked) For a link that sends payload directly from registered memory or files. gather() asks the link to send
+     * the bytes of `from` in place of those at `to`, which is in the buffer that room() returned. The memory, or the
+     * file descriptor, stays valid until the peer acknowledges PSN `psn` or the engine calls settle(). False: the engine
+     * copies the bytes to `to`. settle() announces that such memory becomes invalid; the link copies the bytes that it
+     * has not sent yet. Both are NULL if all payload is copied.
      */
-    bool (*gather)(struct soft_link *link, uint8_t *to, const void *from, size_t length, uint64_t psn);
+    bool (*gather)(struct soft_link *link, uint8_t *to, const struct soft_source *from, uint64_t psn);
     void (*settle)(struct soft_link *link);
     /* PSN of the first packet with gathered payload that the link has not sent; UINT64_MAX: none. */
     uint64_t gathered;
@@ -311,6 +319,9 @@ void soft_input_ack(struct soft_link *link, uint32_t ack);
 void soft_link_drained(struct soft_link *link);
 /* The link can carry nothing any more: its queue pairs enter the error state. */
 void soft_link_failed(struct ibv_context *context, const struct soft_link *link);
+/* The link can't send the payload of the request with this PSN, because a file has become shorter. Nothing behind it
+ * can be sent: soft_link_failed() follows. */
+void soft_link_vanished(const struct soft_link *link, uint64_t psn);
 /* Returns the number of queue pairs. */
 size_t soft_qps(struct ibv_context *context);
 /* After a batch of soft_input(): sends the acknowledgements that are due, and continues to send requests. */

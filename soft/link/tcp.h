@@ -29,7 +29,11 @@
  *   |                                           | back, a region is deregistered, the peer acknowledges what it  |
  *   |                                           | can't have. Then the rest is copied into the buffer (settle)   |
  *   | less, or inline                           | into the send buffer                                           |
- *   | memory that may vanish, a file's region   | by the kernel into the send buffer, before its header leaves   |
+ *   | a file's region, more than a page         | not: sendfile() takes it from the kernel's cache. If the file   |
+ *   |                                           | became shorter after its header left, the connection breaks.   |
+ *   |                                           | The rest is read into the buffer where sendfile() fails, and    |
+ *   |                                           | in the cases of registered memory                              |
+ *   | less, or memory that may vanish           | by the kernel into the send buffer, before its header leaves   |
  *
  *   | received in a frame of                    | copied                                                         |
  *   |-------------------------------------------|----------------------------------------------------------------|
@@ -92,8 +96,7 @@ struct tcp {
  * filled only if that memory may change before it has left. */
 struct tcp_piece {
     size_t at; /* its place in the buffer */
-    const uint8_t *from;
-    size_t length;
+    struct soft_source from;
     uint64_t psn; /* of the request that it belongs to; UINT64_MAX: it is an answer's */
 };
 
@@ -135,6 +138,8 @@ struct tcp_peer {
         size_t sent, end;         /* what is between them waits for the socket */
         struct tcp_piece *pieces; /* TCP_PIECES of them, in the order of their places */
         unsigned first, count;    /* what is between them has not left */
+        bool has_vanished;        /* a file became shorter than a piece: */
+        uint64_t vanished;        /* that piece's PSN */
     } out;
     LIST_ENTRY(tcp_peer) peers, gathers;
     struct tcp_in {
@@ -160,8 +165,8 @@ void tcp_settle(struct tcp *tcp);
 
 /* ---- What the connection manager calls (not locked) -------------------------------------------- */
 
-/* A connection over this socket, whose first share is the caller's, as the socket is from now on. NULL and errno:
- * the socket stays with the caller. */
+/* A connection over this socket, which is non-blocking. The first share is the caller's, as the socket is from now on.
+ * NULL and errno: the socket stays with the caller. */
 struct tcp_peer *tcp_peer_new(int fd);
 /* Its link is about to be that of a queue pair of this context, which has a share then. 0 or an errno. */
 int tcp_peer_attach(struct tcp *tcp, struct tcp_peer *peer);
@@ -190,7 +195,7 @@ uint8_t *tcp_link_room(struct soft_link *link, size_t size, size_t *limit);
 void tcp_link_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
                    size_t stride);
 
-bool tcp_link_gather(struct soft_link *link, uint8_t *to, const void *from, size_t length, uint64_t psn);
+bool tcp_link_gather(struct soft_link *link, uint8_t *to, const struct soft_source *from, uint64_t psn);
 void tcp_link_settle(struct soft_link *link);
 /* Drops the first `count` pieces of those that have not left. */
 void tcp_drop_pieces(struct tcp_peer *peer, unsigned count);

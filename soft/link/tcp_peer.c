@@ -246,5 +246,7 @@ void tcp_fail(struct tcp_peer *peer, const char *why, int error)
     shutdown(peer->fd, SHUT_RDWR);
     tcp_leave_unsent(peer);
     tcp_watch_events(peer);
+    if (peer->out.has_vanished)
+        soft_link_vanished(&peer->link, peer->out.vanished);
     soft_link_failed(peer->tcp->context, &peer->link);
 }

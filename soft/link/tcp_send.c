@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* tcp_send.c - packets become frames in a connection's send buffer, and leave by its socket. See tcp.h. */
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
+#include <time.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
+#include "core/base/fragile.h"
 #include "tcp.h"
 #include "tcp_frame.h"
 
@@ -10,7 +14,7 @@
 
 /* ---- Payload that is not in the buffer ---- */
 
-bool tcp_link_gather(struct soft_link *link, uint8_t *to, const void *from, size_t length, uint64_t psn)
+bool tcp_link_gather(struct soft_link *link, uint8_t *to, const struct soft_source *from, uint64_t psn)
 {
     struct tcp_peer *peer = (struct tcp_peer *)link;
     struct tcp_out *out = &peer->out;
@@ -19,7 +23,7 @@ bool tcp_link_gather(struct soft_link *link, uint8_t *to, const void *from, size
         return false;
     if (out->count == 0)
         LIST_INSERT_HEAD(&peer->tcp->gathering, peer, gathers);
-    out->pieces[out->count++] = (struct tcp_piece){(size_t)(to - out->bytes), from, length, psn};
+    out->pieces[out->count++] = (struct tcp_piece){(size_t)(to - out->bytes), *from, psn};
     if (psn < link->gathered)
         link->gathered = psn;
     return true;
@@ -42,35 +46,71 @@ void tcp_drop_pieces(struct tcp_peer *peer, unsigned count)
     LIST_REMOVE(peer, gathers);
 }
 
+/* Bytes of a piece that have left. */
+static size_t gone_of(const struct tcp_out *out, const struct tcp_piece *piece)
+{
+    return out->sent > piece->at ? out->sent - piece->at : 0;
+}
+
+/* Copies the rest of a piece into the buffer. False: its file has become shorter. */
+static bool copy_piece(const struct tcp_out *out, const struct tcp_piece *piece)
+{
+    size_t gone = gone_of(out, piece), length = piece->from.length - gone;
+    struct iovec to = {out->bytes + piece->at + gone, length};
+
+    if (piece->from.memory == NULL)
+        return fragile_read(piece->from.file, &to, 1, piece->from.place + gone, length);
+    memcpy(to.iov_base, piece->from.memory + gone, length);
+    return true;
+}
+
+/* The socket is broken, or can't take what stands next. The engine may be in the middle of a step, so the queue pair
+ * learns of it when the end of the stream is received. */
+static void stop_sending(struct tcp_peer *peer)
+{
+    peer->failed = true;
+    tcp_drop_pieces(peer, peer->out.count - peer->out.first);
+    shutdown(peer->fd, SHUT_RDWR);
+}
+
 void tcp_link_settle(struct soft_link *link)
 {
     struct tcp_peer *peer = (struct tcp_peer *)link;
-    const struct tcp_out *out = &peer->out;
+    struct tcp_out *out = &peer->out;
 
     for (unsigned i = out->first; i < out->count; i++) {
-        const struct tcp_piece *piece = &out->pieces[i];
-        size_t gone = out->sent > piece->at ? out->sent - piece->at : 0;
-
-        memcpy(out->bytes + piece->at + gone, piece->from + gone, piece->length - gone);
+        if (copy_piece(out, &out->pieces[i]))
+            continue;
+        out->has_vanished = true;
+        out->vanished = out->pieces[i].psn;
+        stop_sending(peer);
+        return;
     }
     tcp_drop_pieces(peer, out->count - out->first);
 }
 
 /* ---- The socket ---- */
 
-/* What waits. Returns how many stretches of memory that is. */
-static size_t list_memory(const struct tcp_out *out, struct iovec memory[SEND_STRETCHES])
+/* What waits, up to the next piece of a file: *file_follows says if there is one. Returns how many stretches of memory
+ * that is. */
+static size_t list_memory(const struct tcp_out *out, struct iovec memory[SEND_STRETCHES], bool *file_follows)
 {
     size_t at = out->sent, count = 0;
 
+    *file_follows = false;
     for (unsigned i = out->first; i < out->count; i++) {
         const struct tcp_piece *piece = &out->pieces[i];
-        size_t gone = at > piece->at ? at - piece->at : 0;
+        size_t gone = gone_of(out, piece);
 
         if (at < piece->at)
             memory[count++] = (struct iovec){out->bytes + at, piece->at - at};
-        memory[count++] = (struct iovec){(uint8_t *)(uintptr_t)piece->from + gone, piece->length - gone};
-        at = piece->at + piece->length;
+        if (piece->from.memory == NULL) {
+            *file_follows = true;
+            return count;
+        }
+        memory[count++] =
+            (struct iovec){(uint8_t *)(uintptr_t)piece->from.memory + gone, piece->from.length - gone};
+        at = piece->at + piece->from.length;
     }
     if (at < out->end)
         memory[count++] = (struct iovec){out->bytes + at, out->end - at};
@@ -85,7 +125,7 @@ static void consume(struct tcp_peer *peer, size_t bytes)
 
     out->sent += bytes;
     while (out->first + gone < out->count &&
-           out->pieces[out->first + gone].at + out->pieces[out->first + gone].length <= out->sent)
+           out->pieces[out->first + gone].at + out->pieces[out->first + gone].from.length <= out->sent)
         gone++;
     tcp_drop_pieces(peer, gone);
     if (out->sent < out->end)
@@ -117,26 +157,56 @@ void tcp_leave_unsent(struct tcp_peer *peer)
     peer->is_unsent = false;
 }
 
-/* The socket is broken. The engine may be in the middle of a step, so the queue pair learns of it when the end of
- * the stream is received. */
-static void stop_sending(struct tcp_peer *peer)
+/* As sendfile(2), without the signal that it raises where send(2) has MSG_NOSIGNAL. */
+static ssize_t sendfile_quietly(int to, int file, off_t *place, size_t length)
 {
-    peer->failed = true;
-    tcp_drop_pieces(peer, peer->out.count - peer->out.first);
-    shutdown(peer->fd, SHUT_RDWR);
+    const struct timespec now = {0};
+    sigset_t broken_pipe, before;
+    ssize_t sent;
+    int error;
+
+    sigemptyset(&broken_pipe);
+    sigaddset(&broken_pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &broken_pipe, &before);
+    sent = sendfile(to, file, place, length);
+    error = errno;
+    if (sent == -1 && error == EPIPE && !sigismember(&before, SIGPIPE))
+        (void)sigtimedwait(&broken_pipe, NULL, &now);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = error;
+    return sent;
+}
+
+/* The rest of a piece of a file. If the file is too short, or of a kind that sendfile() can't send, the piece is copied,
+ * or found to have vanished, and the caller tries again. */
+static ssize_t send_file(struct tcp_peer *peer, const struct tcp_piece *piece)
+{
+    size_t gone = gone_of(&peer->out, piece);
+    off_t place = (off_t)(piece->from.place + gone);
+    ssize_t sent = sendfile_quietly(peer->fd, piece->from.file, &place, piece->from.length - gone);
+
+    if (sent > 0 || (sent == -1 && (errno == EAGAIN || errno == EINTR)))
+        return sent;
+    tcp_link_settle(&peer->link);
+    errno = EINTR;
+    return -1;
 }
 
 /* What waits, as far as the socket takes it. As send(2). */
-static ssize_t send_some(const struct tcp_peer *peer)
+static ssize_t send_some(struct tcp_peer *peer)
 {
     const struct tcp_out *out = &peer->out;
+    const struct tcp_piece *piece = out->first == out->count ? NULL : &out->pieces[out->first];
     struct iovec memory[SEND_STRETCHES];
     struct msghdr message = {.msg_iov = memory};
+    bool file_follows;
 
-    if (out->first == out->count) /* send(2) costs the kernel less than sendmsg(2) */
+    if (piece == NULL) /* send(2) costs the kernel less than sendmsg(2) */
         return send(peer->fd, out->bytes + out->sent, out->end - out->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
-    message.msg_iovlen = list_memory(out, memory);
-    return sendmsg(peer->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (piece->from.memory == NULL && piece->at <= out->sent)
+        return send_file(peer, piece);
+    message.msg_iovlen = list_memory(out, memory, &file_follows);
+    return sendmsg(peer->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL | (file_follows ? MSG_MORE : 0));
 }
 
 void tcp_flush(struct tcp_peer *peer)

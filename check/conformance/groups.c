@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The groups in the order in which they run, and situations that tests of several groups need. */
+/* The table of groups (bodies.h has the list), and situations that tests of several groups need. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -8,63 +8,11 @@
 #include <unistd.h>
 #include "bodies.h"
 
-/* As the thesis orders them in its section 3: what a test needs was tested before. Those that it does not have
- * follow. */
 const struct group *const groups[] = {
-    &group_init,
-    &group_socket,
-    &group_qcreate,
-    &group_qdelete,
-    &group_qdequeue,
-    &group_mregister,
-    &group_mderegister,
-    &group_bind,
-    &group_listen,
-    &group_connect,
-    &group_blocking_connect,
-    &group_accept,
-    &group_blocking_accept,
-    &group_send,
-    &group_recv,
-    &group_sendfile,
-    &group_blocking_send,
-    &group_blocking_recv,
-    &group_read,
-    &group_write,
-    &group_blocking_sendfile,
-    &group_shutdown,
-    &group_close,
-    &group_blocking_close,
-    &group_qstatus,
-    &group_qmodify,
-    &group_getsockopt,
-    &group_sendmsg,
-    &group_recvmsg,
-    &group_blocking_sendmsg,
-    &group_blocking_recvmsg,
-    &group_getstats,
-    &group_getdevices,
-    &group_cancel,
-    &group_connect_host,
-    &group_blocking_connect_host,
-    &group_poll,
-    &group_recvfile,
-    &group_blocking_recvfile,
-    &group_setsockopt,
-    &group_mexport,
-    &group_munexport,
-    &group_rread,
-    &group_rwrite,
-    &group_getsockname,
-    &group_getpeername,
-    &group_getdevice,
-    &group_fcntl,
-    &group_qfd,
-    &group_strevent,
-    &group_version_string,
-    &group_errmsg,
-    &group_fini,
-    NULL,
+#define POINTER(name) &group_##name,
+    FOR_EACH_GROUP(POINTER)
+#undef POINTER
+        NULL,
 };
 
 const struct group *group_find(const char *function)

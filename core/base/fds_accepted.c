@@ -42,7 +42,8 @@ static bool is_of(const union name *name, const union name *listener)
         return name->in6.sin6_port == listener->in6.sin6_port &&
                (memcmp(&listener->in6.sin6_addr, &any, sizeof any) == 0 ||
                 memcmp(&listener->in6.sin6_addr, &name->in6.sin6_addr, sizeof any) == 0);
-    return memcmp(name, listener, sizeof *name) == 0;
+    return name->sa.sa_family == AF_UNIX &&
+           memcmp(name->un.sun_path, listener->un.sun_path, sizeof name->un.sun_path) == 0;
 }
 
 void fds_close_accepted(int listener, int most)

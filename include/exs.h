@@ -437,6 +437,12 @@ int exs_qdequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, con
 /* [ours] The descriptor to watch for reading, level-triggered: readable while exs_qdequeue has
  * something to do. It belongs to the queue. */
 int exs_qfd(exs_qhandle_t qhandle);
+/* [ours] Like exs_qdequeue with {0,0}; if there is no event, polls for up to budget_us microseconds, 0 to
+ * EXS_WAIT_US_MAX, without sleeping. */
+int exs_qpoll(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, int budget_us);
+/* [ours] This thread has handled its events, and is about to wait for exs_qfd: what the device holds back, to send
+ * it along with an answer, goes now. */
+int exs_qprepare(exs_qhandle_t qhandle);
 
 /* What exs_qmodify is to change */
 #define EXS_QATTR_DEPTH 0x1 /* [ES-API] exs_depth */

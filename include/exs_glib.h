@@ -11,10 +11,6 @@
  * The callback gets the events that are there, never none of them; more than EXS_GLIB_BATCH come in the loop's
  * next turn. It returns G_SOURCE_CONTINUE, or G_SOURCE_REMOVE. Inside it is safe to destroy the source, to
  * close sockets and to delete the queue (once the source is destroyed).
- *
- * What exs_ev tells the library and this can't, by public calls alone: that the program has done all that it
- * was woken for. What the software device holds back until then (an acknowledgement that may travel with an
- * answer) goes with the next call, or a moment later by the device's own thread.
  */
 #ifndef EXS_GLIB_H
 #define EXS_GLIB_H
@@ -47,9 +43,11 @@ static inline gboolean exs_glib__ready(GSource *source, GSourceFunc callback, gp
 
     if (count < 0)
         return G_SOURCE_REMOVE; /* the queue was deleted under its source */
-    if (count == 0)
-        return G_SOURCE_CONTINUE;
-    return ((exs_glib_cb)(void (*)(void))callback)(queue, events, count, data);
+    gboolean result =
+        count == 0 ? G_SOURCE_CONTINUE : ((exs_glib_cb)(void (*)(void))callback)(queue, events, count, data);
+
+    exs_qprepare(queue); /* the loop sleeps next; a queue that the callback has deleted is refused */
+    return result;
 }
 
 /* A source that is not attached yet: the caller's, who gives it back by g_source_unref. NULL and errno: queue

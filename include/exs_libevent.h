@@ -12,10 +12,6 @@
  * The struct is the user's, with a data member. Its callback gets the events that are there, never none of
  * them; more than EXS_LIBEVENT_BATCH come in the loop's next turn. Inside it is safe to delete and free the
  * struct, to close sockets and to delete the queue (once exs_libevent_del was called).
- *
- * What exs_ev tells the library and this can't, by public calls alone: that the program has done all that it
- * was woken for. What the software device holds back until then (an acknowledgement that may travel with an
- * answer) goes with the next call, or a moment later by the device's own thread.
  */
 #ifndef EXS_LIBEVENT_H
 #define EXS_LIBEVENT_H
@@ -49,15 +45,19 @@ static inline void exs_libevent__ready(evutil_socket_t fd, short what, void *arg
 {
     static const struct timeval now = {0, 0};
     exs_libevent *w = (exs_libevent *)arg;
+    exs_qhandle_t queue = w->queue;
     exs_event_t events[EXS_LIBEVENT_BATCH];
-    int count = exs_qdequeue(w->queue, events, EXS_LIBEVENT_BATCH, &now);
+    int count = exs_qdequeue(queue, events, EXS_LIBEVENT_BATCH, &now);
 
     (void)fd;
     (void)what;
-    if (count < 0)
+    if (count < 0) {
         exs_libevent_del(w); /* the queue was deleted under an event that is added */
-    else if (count > 0)
+        return;
+    }
+    if (count > 0)
         w->cb(w, events, count); /* may delete and free w, and delete the queue */
+    exs_qprepare(queue);         /* the loop sleeps next; a deleted queue is refused */
 }
 
 /* Initialise it; data is left as it is. 0; -1: queue is none, or libevent refuses. */

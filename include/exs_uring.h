@@ -17,10 +17,6 @@
  * next completion, which follows at once. Inside it is safe to stop and free the struct, to close sockets and
  * to delete the queue (once the struct is stopped). Stopped elsewhere, the struct stays until its last
  * completion has come.
- *
- * What exs_ev tells the library and this can't, by public calls alone: that the program has done all that it
- * was woken for. What the software device holds back until then (an acknowledgement that may travel with an
- * answer) goes with the next call, or a moment later by the device's own thread.
  */
 #ifndef EXS_URING_H
 #define EXS_URING_H
@@ -117,23 +113,27 @@ static inline int exs_uring_stop(struct io_uring *ring, exs_uring *w)
 static inline int exs_uring_complete(struct io_uring *ring, exs_uring *w)
 {
     static const struct timeval now = {0, 0};
+    exs_qhandle_t queue = w->queue;
     exs_event_t events[EXS_URING_BATCH];
-    int stopped = 0;
+    int stopped = 0, error = 0;
 
     w->polled = 0;
     if (!w->active)
         return 1;
-    int count = exs_qdequeue(w->queue, events, EXS_URING_BATCH, &now);
+    int count = exs_qdequeue(queue, events, EXS_URING_BATCH, &now);
 
+    if (count < 0)
+        error = -errno;
     if (count > 0) {
         w->stopped = &stopped;
         w->cb(ring, w, events, count);
-        if (stopped)
-            return 1; /* w may be gone */
-        w->stopped = NULL;
     }
+    exs_qprepare(queue); /* the loop waits next; a queue that the callback has deleted is refused */
+    if (stopped)
+        return 1; /* w may be gone */
+    w->stopped = NULL;
     w->active = 0;
-    return count < 0 ? -errno : exs_uring_start(ring, w);
+    return error != 0 ? error : exs_uring_start(ring, w);
 }
 
 #ifdef __cplusplus

@@ -13,10 +13,6 @@
  * more than EXS_UV_BATCH come in the loop's next turn. Inside it is safe to stop or close the handle, to close
  * sockets and to delete the queue (once the handle is stopped). The handle may be closed after the queue was
  * deleted.
- *
- * What exs_ev tells the library and this can't, by public calls alone: that the program has done all that it
- * was woken for. What the software device holds back until then (an acknowledgement that may travel with an
- * answer) goes with the next call, or a moment later by the device's own thread.
  */
 #ifndef EXS_UV_H
 #define EXS_UV_H
@@ -75,14 +71,18 @@ static inline void exs_uv__ready(uv_poll_t *poll, int status, int revents)
 {
     static const struct timeval now = {0, 0};
     exs_uv_t *handle = (exs_uv_t *)poll; /* its first member */
+    exs_qhandle_t queue = handle->queue;
     exs_event_t events[EXS_UV_BATCH];
-    int count = status < 0 ? -1 : exs_qdequeue(handle->queue, events, EXS_UV_BATCH, &now);
+    int count = status < 0 ? -1 : exs_qdequeue(queue, events, EXS_UV_BATCH, &now);
 
     (void)revents;
-    if (count < 0)
+    if (count < 0) {
         exs_uv_stop(handle); /* the queue was deleted under a started handle */
-    else if (count > 0)
+        return;
+    }
+    if (count > 0)
         handle->cb(handle, events, count); /* may close the handle and delete the queue */
+    exs_qprepare(queue);                   /* the loop sleeps next; a deleted queue is refused */
 }
 
 static inline int exs_uv_start(exs_uv_t *handle, exs_uv_cb cb)

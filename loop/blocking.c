@@ -342,3 +342,36 @@ int exs_qdequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, con
     xs_queue_put(queue);
     return count;
 }
+
+int exs_qpoll(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, int budget_us)
+{
+    if (xs_enter(__func__) < 0)
+        return -1;
+    if (budget_us < 0 || budget_us > EXS_WAIT_US_MAX)
+        return xs_invalid("budget_us is %d: it must be 0 to EXS_WAIT_US_MAX, %d", budget_us, EXS_WAIT_US_MAX);
+    int count = xs_dequeue(qhandle, evtvec, evtvec_cnt);
+
+    if (count != 0 || budget_us == 0)
+        return count;
+    struct queue *queue = xs_queue_get(qhandle);
+
+    if (queue == NULL)
+        return xs_no_queue(qhandle); /* another thread has deleted it */
+    if (xs_spin_for_budget(queue, (uint64_t)budget_us * 1000))
+        count = xs_dequeue(qhandle, evtvec, evtvec_cnt);
+    xs_queue_put(queue);
+    return count;
+}
+
+int exs_qprepare(exs_qhandle_t qhandle)
+{
+    if (xs_enter(__func__) < 0)
+        return -1;
+    struct queue *queue = xs_queue_get(qhandle);
+
+    if (queue == NULL)
+        return xs_no_queue(qhandle);
+    xs_rest_home(queue);
+    xs_queue_put(queue);
+    return 0;
+}

@@ -57,6 +57,8 @@
     GROUP(getdevice)                                                                                           \
     GROUP(fcntl)                                                                                               \
     GROUP(qfd)                                                                                                 \
+    GROUP(qpoll)                                                                                               \
+    GROUP(qprepare)                                                                                            \
     GROUP(strevent)                                                                                            \
     GROUP(version_string)                                                                                      \
     GROUP(errmsg)                                                                                              \

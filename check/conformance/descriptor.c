@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_qfd, and what can't fail: exs_strevent, exs_version_string, exs_errmsg. */
+/* exs_qfd, exs_qpoll, exs_qprepare, and what can't fail: exs_strevent, exs_version_string, exs_errmsg. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +12,20 @@ static const char *const init_alone[] = {"exs_init", NULL};
 
 static const char *const qfd_needs[] = {"exs_init", "exs_qcreate", "exs_qdequeue", NULL};
 
+/* The function of the group, which are all called with a queue. */
+static long call(const struct trial *trial, exs_qhandle_t queue)
+{
+    static exs_event_t event;
+    const char *function = trial->group->function;
+
+    if (strcmp(function, "exs_qpoll") == 0)
+        return exs_qpoll(queue, &event, 1, 0);
+    return strcmp(function, "exs_qprepare") == 0 ? exs_qprepare(queue) : exs_qfd(queue);
+}
+
 static void uninitialized(struct trial *trial)
 {
-    outcome(trial, exs_qfd(INVALID_QHANDLE));
+    outcome(trial, call(trial, INVALID_QHANDLE));
 }
 
 static void forked(struct trial *trial)
@@ -23,19 +34,19 @@ static void forked(struct trial *trial)
     exs_qhandle_t queue = ok_qcreate(trial);
 
     in_child(trial);
-    outcome(trial, exs_qfd(queue));
+    outcome(trial, call(trial, queue));
 }
 
 static void queue_invalid(struct trial *trial)
 {
     ok_init(trial);
-    outcome(trial, exs_qfd(INVALID_QHANDLE));
+    outcome(trial, call(trial, INVALID_QHANDLE));
 }
 
 static void queue_null(struct trial *trial)
 {
     ok_init(trial);
-    outcome(trial, exs_qfd(NULL));
+    outcome(trial, call(trial, NULL));
 }
 
 static void queue_deleted(struct trial *trial)
@@ -44,7 +55,7 @@ static void queue_deleted(struct trial *trial)
     exs_qhandle_t queue = ok_qcreate(trial);
 
     require(trial, exs_qdelete(queue) == 0, "exs_qdelete failed");
-    outcome(trial, exs_qfd(queue));
+    outcome(trial, call(trial, queue));
 }
 
 static void same_each_time(struct trial *trial)
@@ -89,6 +100,108 @@ static const struct row qfd_rows[] = {
     {7, 0, "exs_qfd(qh) [an event comes]", NONBLOCKING, OURS, tells, "Readable until the event is taken."},
 };
 const struct group group_qfd = {"exs_qfd", NULL, qfd_needs, ROWS(qfd_rows)};
+
+/* ---- exs_qpoll ------------------------------------------------------------------------------------------ */
+
+static void budget(struct trial *trial, int microseconds)
+{
+    exs_event_t event;
+
+    ok_init(trial);
+    outcome(trial, exs_qpoll(ok_qcreate(trial), &event, 1, microseconds));
+}
+
+static void budget_negative(struct trial *trial)
+{
+    budget(trial, -1);
+}
+
+static void budget_too_long(struct trial *trial)
+{
+    budget(trial, EXS_WAIT_US_MAX + 1);
+}
+
+static void poll_nowhere(struct trial *trial)
+{
+    ok_init(trial);
+    outcome(trial, exs_qpoll(ok_qcreate(trial), NULL, 1, 0));
+}
+
+static void poll_for_none(struct trial *trial)
+{
+    exs_event_t event;
+
+    ok_init(trial);
+    outcome(trial, exs_qpoll(ok_qcreate(trial), &event, 0, 0));
+}
+
+static void poll_empty(struct trial *trial)
+{
+    exs_event_t event;
+
+    ok_init(trial);
+    int count = exs_qpoll(ok_qcreate(trial), &event, 1, 100);
+
+    outcome(trial, count);
+    require(trial, count == 0, "an empty queue gave an event");
+}
+
+/* The event of a receive, whose byte is on its way. */
+static void poll_finds(struct trial *trial)
+{
+    exs_event_t event;
+    int count = 0;
+
+    ok_connected(trial);
+    require(trial, exs_recv(trial->fd, trial->buffer, 1, 0, trial->queue, trial, NULL) == 0, "exs_recv failed");
+    peer_tell(trial, PEER_SEND, 1);
+    for (int i = 0; i < PATIENCE && count == 0; i++)
+        count = exs_qpoll(trial->queue, &event, 1, EXS_WAIT_US_MAX);
+    outcome(trial, count);
+    peer_hear(trial);
+    require(trial, count == 1 && event.exs_evt_type == EXS_EVT_RECV && event.exs_evt_ahandle == trial,
+            "the event did not come");
+    no_event(trial, trial->queue);
+}
+
+static const struct row qpoll_rows[] = {
+    {1, EPERM, "exs_qpoll(INVALID_QHANDLE, ev, 1, 0) [no exs_init]", BOTH, OURS, uninitialized, NULL},
+    {2, ECHILD, "exs_qpoll(qh, ev, 1, 0) [in a forked child]", BOTH, OURS, forked, NULL},
+    {3, EINVAL, "exs_qpoll(INVALID_QHANDLE, ev, 1, 0)", BOTH, OURS, queue_invalid, NULL},
+    {4, EINVAL, "exs_qpoll(NULL, ev, 1, 0)", BOTH, OURS, queue_null, NULL},
+    {5, EINVAL, "exs_qpoll(DELETED_QHANDLE, ev, 1, 0)", BOTH, OURS, queue_deleted, NULL},
+    {6, EINVAL, "exs_qpoll(qh, ev, 1, -1)", BOTH, OURS, budget_negative, NULL},
+    {7, EINVAL, "exs_qpoll(qh, ev, 1, EXS_WAIT_US_MAX + 1)", BOTH, OURS, budget_too_long, NULL},
+    {8, EINVAL, "exs_qpoll(qh, ev, 0, 0)", BOTH, OURS, poll_for_none, NULL},
+    {9, EFAULT, "exs_qpoll(qh, NULL, 1, 0)", BOTH, OURS, poll_nowhere, NULL},
+    {10, 0, "exs_qpoll(qh, ev, 1, 100) [no event]", BOTH, OURS, poll_empty, "Returns 0."},
+    {11, 0, "exs_qpoll(qh, ev, 1, EXS_WAIT_US_MAX) [a byte comes]", NONBLOCKING, OURS, poll_finds, NULL},
+};
+const struct group group_qpoll = {"exs_qpoll", NULL, qfd_needs, ROWS(qpoll_rows)};
+
+/* ---- exs_qprepare --------------------------------------------------------------------------------------- */
+
+/* With a receive in progress, whose event then comes, and changes nothing else. */
+static void prepare(struct trial *trial)
+{
+    ok_connected(trial);
+    require(trial, exs_recv(trial->fd, trial->buffer, 1, 0, trial->queue, trial, NULL) == 0, "exs_recv failed");
+    outcome(trial, exs_qprepare(trial->queue));
+    no_event(trial, trial->queue);
+    peer_do(trial, PEER_SEND, 1);
+    require(trial, exs_qprepare(trial->queue) == 0, "the second exs_qprepare failed");
+    ok_event(trial, trial->queue, EXS_EVT_RECV, trial);
+}
+
+static const struct row qprepare_rows[] = {
+    {1, EPERM, "exs_qprepare(INVALID_QHANDLE) [no exs_init]", BOTH, OURS, uninitialized, NULL},
+    {2, ECHILD, "exs_qprepare(qh) [in a forked child]", BOTH, OURS, forked, NULL},
+    {3, EINVAL, "exs_qprepare(INVALID_QHANDLE)", BOTH, OURS, queue_invalid, NULL},
+    {4, EINVAL, "exs_qprepare(NULL)", BOTH, OURS, queue_null, NULL},
+    {5, EINVAL, "exs_qprepare(DELETED_QHANDLE)", BOTH, OURS, queue_deleted, NULL},
+    {6, 0, "exs_qprepare(qh)", NONBLOCKING, OURS, prepare, "An event comes as without it."},
+};
+const struct group group_qprepare = {"exs_qprepare", NULL, qfd_needs, ROWS(qprepare_rows)};
 
 /* ---- exs_strevent --------------------------------------------------------------------------------------- */
 

@@ -73,6 +73,8 @@ int every_call_but(int error)
     TRY(exs_qdelete(NULL));
     TRY(exs_qdequeue(NULL, &event, 1, &(struct timeval){0, 0}));
     TRY(exs_qfd(NULL));
+    TRY(exs_qpoll(NULL, &event, 1, -1));
+    TRY(exs_qprepare(NULL));
     TRY(exs_qstatus(NULL, NULL));
     TRY(exs_qmodify(NULL, 0, NULL));
     TRY(exs_blocking_accept(-1, NULL, NULL));

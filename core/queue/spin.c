@@ -113,6 +113,7 @@ struct search {
     bool (*is_over)(void *);
     void *argument;
     bool begins;     /* the program was active until now, so the time starts now */
+    bool is_budget;  /* the application gave the time in the call: no poll is skipped */
     bool for_events; /* any event that a poll finds ends it, */
     bool has_lock;   /* and events_lock is then held; out */
 };
@@ -154,7 +155,7 @@ static enum spun spin(struct queue *queue, struct search *search)
     if (search->begins)
         search->active = now;
     bool late = now >= ns_after(search->active, search->ns), over = false;
-    uint64_t time = late ? 0 : spin_time(queue, search->ns, now);
+    uint64_t time = late ? 0 : search->is_budget ? search->ns : spin_time(queue, search->ns, now);
 
     limit_for_guests(queue, search, now);
     while (!over && now < ns_after(search->active, time) && now < search->limit && ns_of(queue) == ns) {
@@ -178,7 +179,7 @@ static enum spun spin(struct queue *queue, struct search *search)
 
     if (over)
         search->active = now; /* as of the last read of the clock */
-    if (time > 0 && time != NEVER_NS)
+    if (time > 0 && time != NEVER_NS && !search->is_budget)
         learn(&queue->spin, in_vain);
     return over ? SPUN_FOUND : in_vain ? SPUN_IN_VAIN : SPUN_LONG_ENOUGH;
 }
@@ -219,6 +220,20 @@ static bool has_events_or_guests(void *queue)
     return has_guests(queue) || has_events(queue);
 }
 
+static bool spin_for_events(struct queue *queue, struct search *search)
+{
+    search->active = now_ns();
+    atomic_fetch_add(&queue->dequeuers, 1);
+    spin(queue, search);
+    if (!search->has_lock)
+        mutex_lock(&queue->events_lock);
+    atomic_fetch_sub(&queue->dequeuers, 1);
+    bool has = !STAILQ_EMPTY(&queue->events); /* events that arrived until now did not signal the descriptor */
+
+    mutex_unlock(&queue->events_lock);
+    return has;
+}
+
 bool xs_spin_for_events(struct queue *queue, uint64_t limit)
 {
     struct search search = {
@@ -233,16 +248,19 @@ bool xs_spin_for_events(struct queue *queue, uint64_t limit)
             return true;
         }
     }
-    search.active = now_ns();
-    atomic_fetch_add(&queue->dequeuers, 1);
-    spin(queue, &search);
-    if (!search.has_lock)
-        mutex_lock(&queue->events_lock);
-    atomic_fetch_sub(&queue->dequeuers, 1);
-    bool has = !STAILQ_EMPTY(&queue->events); /* events that arrived until now did not signal the descriptor */
+    return spin_for_events(queue, &search);
+}
 
-    mutex_unlock(&queue->events_lock);
-    return has;
+bool xs_spin_for_budget(struct queue *queue, uint64_t ns)
+{
+    struct search search = {.ns = ns,
+                            .limit = ns_after(now_ns(), ns),
+                            .is_over = has_events,
+                            .argument = queue,
+                            .for_events = true,
+                            .is_budget = true};
+
+    return spin_for_events(queue, &search);
 }
 
 /* ---- Between the iterations of a loop

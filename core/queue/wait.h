@@ -48,6 +48,8 @@ bool xs_spin(struct queue *home, bool (*is_over)(void *), void *argument);
 /* Like xs_spin(), but until the queue has events, and until `limit` (ns, clock.h) at the latest. Returns true if the
  * caller should call xs_dequeue() at once. */
 bool xs_spin_for_events(struct queue *queue, uint64_t limit);
+/* Like xs_spin_for_events(), but for this time (ns), whatever the queue's settings and earlier polls say. */
+bool xs_spin_for_budget(struct queue *queue, uint64_t ns);
 
 /* Returns the queue of a handle, which can't be deleted until xs_queue_put(); or NULL if the handle is invalid. */
 struct queue *xs_queue_get(exs_qhandle_t handle);

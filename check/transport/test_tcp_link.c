@@ -3,11 +3,14 @@
  * test_tcp_link.c - the tcp link beside a peer that tears frames, lies, stops, never reads or disappears: its own
  * connection ends, and nothing is written where it must not be.
  */
+#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include "check/support/endpoints.h"
 #include "check/support/streamed.h"
@@ -18,7 +21,17 @@ enum { SHORT = 100, LONG = 50001, ODD = 7, BIG = 1 << 20, MOMENT_MS = 10, MOMENT
 
 static struct streamed device;
 static uint8_t payload[LONG], frame[STREAMED_FRAME], got[9 << 20];
-static int far; /* the test's end of the connection */
+static int far;                /* the test's end of the connection */
+static uint32_t round_trip_us; /* that the kernel reports; 0: the true one */
+
+int getsockopt(int fd, int level, int option, void *value, socklen_t *length)
+{
+    long result = syscall(SYS_getsockopt, fd, level, option, value, length);
+
+    if (result == 0 && level == IPPROTO_TCP && option == TCP_INFO && round_trip_us != 0)
+        ((struct tcp_info *)value)->tcpi_rtt = round_trip_us;
+    return (int)result;
+}
 
 static void setup(void)
 {
@@ -487,6 +500,24 @@ START_TEST(dreq_behind_a_full_socket)
 }
 END_TEST
 
+/* ---- Pacing ---- */
+
+/* The kernel paces a connection over a long path, and no other. */
+START_TEST(long_paths_are_paced)
+{
+    unsigned long rate = 0;
+    socklen_t length = sizeof rate;
+
+    teardown();
+    round_trip_us = TCP_PACED_US - 1 + (uint32_t)_i;
+    setup();
+    round_trip_us = 0;
+    ck_assert_int_eq(getsockopt(device.peer->fd, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, &length), 0);
+    ck_assert_uint_eq(length, sizeof rate);
+    ck_assert_uint_eq(rate, ULONG_MAX - (unsigned long)_i);
+}
+END_TEST
+
 static Suite *tcp_link_suite(void)
 {
     Suite *suite = suite_create("tcp link");
@@ -510,6 +541,7 @@ static Suite *tcp_link_suite(void)
     tcase_add_test(ends, reset_breaks_the_queue_pair);
     tcase_add_loop_test(ends, silent_peer, 0, sizeof outages / sizeof *outages);
     tcase_add_test(ends, frames_behind_a_dreq);
+    tcase_add_loop_test(full, long_paths_are_paced, 0, 2);
     tcase_add_test(full, peer_reads_late);
     tcase_add_test(full, dreq_behind_a_full_socket);
     tcase_add_loop_test(full, memory_is_given_back_too_early, 0, WAYS);

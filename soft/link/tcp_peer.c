@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* tcp_peer.c - a connection of the tcp link, from the handshake until its socket is closed. See tcp.h. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include "core/base/fds.h"
 #include "core/base/pages.h"
@@ -166,12 +169,25 @@ void tcp_peer_watch(struct tcp_peer *peer, struct waitset *waits, void *tag)
     soft_unlock(peer->context);
 }
 
+/* Any rate but the highest value makes the kernel pace; it still sends no faster than the congestion window allows. The
+ * handshake has measured the round trip. Where this fails, the connection is not paced. */
+static void pace_long_path(int fd)
+{
+    const unsigned long rate = ULONG_MAX - 1;
+    struct tcp_info info;
+    socklen_t length = sizeof info;
+
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_rtt >= TCP_PACED_US)
+        (void)setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate);
+}
+
 void tcp_peer_begin(struct tcp_peer *peer, enum tcp_rtu rtu, const uint8_t *rest, size_t length)
 {
     struct ibv_context *context = peer->context;
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = peer};
 
     soft_lock(context);
+    pace_long_path(peer->fd);
     peer->begun = true;
     atomic_store(&peer->rtu, rtu);
     if (length > 0)

@@ -31,9 +31,9 @@
 #include "soft/link/shm_meet.h"
 
 #define MESSAGE 64 /* bytes: a greeting is shorter */
-#define SEAT_AT 16 /* in a greeting */
+#define SLOT_AT 16 /* in a greeting */
 #define TOKEN_AT 20
-#define NO_SEAT UINT32_MAX
+#define NO_SLOT UINT32_MAX
 
 enum { ROUNDS = 60, STRANGERS = 4, CROWD = 64, PEERS = 4, FILES = 4, PORT = 4791 };
 
@@ -227,9 +227,9 @@ static void come_once(uint8_t how)
     if (lies & 1)
         greeting[input_below(input, (uint32_t)right_length)] = input_u8(input);
     if (lies & 2) {
-        uint32_t seat = input_u16(input);
+        uint32_t slot = input_u16(input);
 
-        memcpy(greeting + SEAT_AT, &seat, sizeof seat);
+        memcpy(greeting + SLOT_AT, &slot, sizeof slot);
     }
     if (lies & 12)
         say(fd, greeting, lies & 16 ? (size_t)(lies >> 5 << 3) : right_length, 0);
@@ -296,14 +296,14 @@ static void answer(uint8_t how)
     struct iovec vector = {bytes, sizeof bytes};
     struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
     int guest = accept4(world->door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    uint32_t seat = how & 16 ? input_u16(&world->input) : NO_SEAT;
+    uint32_t slot = how & 16 ? input_u16(&world->input) : NO_SLOT;
 
     if (guest == -1)
         return;
     if (how & 32)
         (void)!__real_recvmsg(guest, &message, MSG_DONTWAIT);
     if (!(how & 64))
-        say(guest, &seat, how & 128 ? sizeof seat / 2 : sizeof seat, 1);
+        say(guest, &slot, how & 128 ? sizeof slot / 2 : sizeof slot, 1);
     close(guest);
 }
 
@@ -325,15 +325,15 @@ static void visit(uint8_t how)
 /* Peers write on the board what they like, and ring. */
 static void call(uint8_t how)
 {
-    struct shm_seats *seats = world->device.shm.seats;
+    struct shm_slots *slots = world->device.shm.slots;
     struct input *input = &world->input;
 
-    if (seats && how & 16)
-        shm_board_call(seats->board, input_below(input, SHM_SEATS));
-    if (seats && how & 32)
-        atomic_store(&seats->board->calls[input_u8(input)], input_u64(input));
-    if (seats && how & 64)
-        atomic_store(&seats->board->sums[how & 3], input_u64(input));
+    if (slots && how & 16)
+        shm_board_call(slots->board, input_below(input, SHM_SLOTS));
+    if (slots && how & 32)
+        atomic_store(&slots->board->calls[input_u8(input)], input_u64(input));
+    if (slots && how & 64)
+        atomic_store(&slots->board->sums[how & 3], input_u64(input));
     if (how & 128 && world->device.shm.ready)
         (void)fds_flag(world->device.shm.bell, true);
 }
@@ -389,10 +389,10 @@ static void change(uint8_t how)
 
     world->foreign = how & 16;
     world->device.shm.most = how & 32 ? world->device.shm.count : SHM_PEERS;
-    if (world->device.shm.seats)
-        for (unsigned word = 0; word < SHM_SEATS / 64; word++)
+    if (world->device.shm.slots)
+        for (unsigned word = 0; word < SHM_SLOTS / 64; word++)
             if (how & 64)
-                atomic_fetch_or(&world->device.shm.seats->reserved[word], UINT64_MAX);
+                atomic_fetch_or(&world->device.shm.slots->reserved[word], UINT64_MAX);
     if (how & 128) {
         uint8_t when = input_u8(&world->input);
 
@@ -444,7 +444,7 @@ static void world_open(void)
     stranger_listens();
     if (right_length == 0)
         learn();
-    world->others = input_u8(&world->input) & 1 ? SHM_SEATLESS : 0;
+    world->others = input_u8(&world->input) & 1 ? SHM_UNSLOTTED : 0;
     world->device.shm.count = world->others;
 }
 

@@ -28,20 +28,20 @@
 #include "soft/link/shm.c"
 #include "soft/link/shm_peer.c"
 
-#define TRAIN 40 /* bytes; two of them fill a ring */
-#define SEATED 2 /* peers of the context that has a board */
+#define TRAIN 40  /* bytes; two of them fill a ring */
+#define SLOTTED 2 /* peers of the context that has a board */
 
 /* Two contexts, a process each; the second one has a peer for each thread that sends to it. */
 static struct end {
     struct shm shm;
     struct service_member service;
     struct kernel_bell bell;
-    unsigned took[SEATED], drained;
-} here[SEATED], there;
-static struct shm_peer out[SEATED], in[SEATED];
-static struct shm_bell bells[1 + SEATED]; /* there's, and each here's: by what is here a descriptor */
-static struct shm_area areas[SEATED];
-static struct shm_seats seats;
+    unsigned took[SLOTTED], drained;
+} here[SLOTTED], there;
+static struct shm_peer out[SLOTTED], in[SLOTTED];
+static struct shm_bell bells[1 + SLOTTED]; /* there's, and each here's: by what is here a descriptor */
+static struct shm_area areas[SLOTTED];
+static struct shm_slots slots;
 static struct shm_board board;
 
 /* ---- What shm.c asks of others --------------------------------------------------------------- */
@@ -125,26 +125,26 @@ static void make_peer(struct shm_peer *peer, struct end *end, struct shm_area *a
     shm_look_at(peer); /* shm_join */
 }
 
-static void prepare_pairs(int pairs, bool seated)
+static void prepare_pairs(int pairs, bool slotted)
 {
     memset(areas, 0, sizeof areas);
     memset(&board, 0, sizeof board);
-    memset(&seats, 0, sizeof seats);
-    seats.board = &board;
+    memset(&slots, 0, sizeof slots);
+    slots.board = &board;
     make_end(&there, 0);
-    if (seated)
-        there.shm.seats = &seats;
+    if (slotted)
+        there.shm.slots = &slots;
     for (int i = 0; i < pairs; i++) {
         make_end(&here[i], i + 1);
         make_peer(&out[i], &here[i], &areas[i], 0, true);
         make_peer(&in[i], &there, &areas[i], i + 1, false);
-        if (!seated)
+        if (!slotted)
             continue;
-        in[i].seats = &seats;
-        in[i].seat = shm_seat_reserve(&seats);
-        seats.sitting[in[i].seat] = &in[i];
+        in[i].slots = &slots;
+        in[i].slot = shm_slot_reserve(&slots);
+        slots.slot_owner[in[i].slot] = &in[i];
         out[i].board = &board;
-        out[i].seat_there = (unsigned)in[i].seat;
+        out[i].slot_there = (unsigned)in[i].slot;
     }
 }
 
@@ -252,14 +252,14 @@ static void take_three_polling(void)
     receive_polling(3);
 }
 
-/* ---- Seats ----------------------------------------------------------------------------------- */
+/* ---- Slots ----------------------------------------------------------------------------------- */
 
-static void prepare_seat(void)
+static void prepare_slot(void)
 {
     prepare_pairs(1, true);
 }
 
-static void prepare_seats(void)
+static void prepare_slots(void)
 {
     prepare_pairs(2, true);
 }
@@ -289,9 +289,9 @@ SCENARIOS({"ring", "two trains, one bell", prepare_one, {send_two_at_once, take_
            {send_two, take_two_polling},
            took_two,
            NULL},
-          {"ring-seat-polled",
-           "two trains from a seat, to one who polls",
-           prepare_seat,
+          {"ring-slot-polled",
+           "two trains from a slot, to one who polls",
+           prepare_slot,
            {send_two, take_two_polling},
            took_two,
            NULL},
@@ -302,10 +302,10 @@ SCENARIOS({"ring", "two trains, one bell", prepare_one, {send_two_at_once, take_
            {send_third, take_three_polling},
            NULL,
            NULL},
-          {"ring-seat", "two trains from a seat", prepare_seat, {send_two, take_two}, took_two, NULL},
-          {"ring-seats",
-           "a train from each of two seats",
-           prepare_seats,
+          {"ring-slot", "two trains from a slot", prepare_slot, {send_two, take_two}, took_two, NULL},
+          {"ring-slots",
+           "a train from each of two slots",
+           prepare_slots,
            {first_sends, second_sends, take_two},
            took_each,
            NULL});

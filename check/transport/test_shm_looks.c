@@ -108,18 +108,19 @@ static void put(struct shm_peer *from)
 }
 
 /* The first few have none; both ends that are under way count. */
-START_TEST(with_many_peers_there_are_seats)
+START_TEST(with_many_peers_there_are_slots)
 {
     for (int i = 0; i < PEERS; i++) {
-        expect(i >= SHM_SEATLESS / 2 || (near[i]->seats == NULL && far[i]->seats == NULL), "peer %d has a seat",
+        expect(i >= SHM_UNSLOTTED / 2 || (near[i]->slots == NULL && far[i]->slots == NULL),
+               "peer %d has a slot", i);
+        expect(i < SHM_UNSLOTTED || (near[i]->slots != NULL && far[i]->slots != NULL), "peer %d has no slot",
                i);
-        expect(i < SHM_SEATLESS || (near[i]->seats != NULL && far[i]->seats != NULL), "peer %d has no seat", i);
-        ck_assert_int_eq(far[i]->board != NULL, near[i]->seats != NULL);
-        ck_assert_int_eq(near[i]->board != NULL, far[i]->seats != NULL);
-        if (near[i]->seats != NULL)
-            ck_assert_uint_eq(far[i]->seat_there, (unsigned)near[i]->seat);
-        if (far[i]->seats != NULL)
-            ck_assert_uint_eq(near[i]->seat_there, (unsigned)far[i]->seat);
+        ck_assert_int_eq(far[i]->board != NULL, near[i]->slots != NULL);
+        ck_assert_int_eq(near[i]->board != NULL, far[i]->slots != NULL);
+        if (near[i]->slots != NULL)
+            ck_assert_uint_eq(far[i]->slot_there, (unsigned)near[i]->slot);
+        if (far[i]->slots != NULL)
+            ck_assert_uint_eq(near[i]->slot_there, (unsigned)far[i]->slot);
     }
 }
 END_TEST
@@ -185,7 +186,7 @@ START_TEST(who_polls_is_not_rung_for)
     ck_assert(is_flag_up(near[0]) && !soft_waits_for_rest(there->context));
     look(there); /* which hears the bell */
     ck_assert(!is_rung(there));
-    put_and_call(near[PEERS - 1]); /* at a seat it calls each time */
+    put_and_call(near[PEERS - 1]); /* at a slot it calls each time */
     ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
     ck_assert(is_taken(near[PEERS - 1]) && is_flag_up(near[PEERS - 1]));
     look(there);
@@ -223,7 +224,7 @@ static size_t fill_ring(struct shm_peer *from)
     }
     ck_assert(shm_ring_calls(&from->out));
     if (from->board != NULL)
-        shm_board_call(from->board, from->seat_there);
+        shm_board_call(from->board, from->slot_there);
     return bytes;
 }
 
@@ -258,10 +259,10 @@ END_TEST
 START_TEST(others_are_not_looked_at)
 {
     put(near[PEERS - 1]);
-    put(near[0]); /* without a seat */
+    put(near[0]); /* without a slot */
     look(there);
     ck_assert(is_taken(near[0]) && !is_taken(near[PEERS - 1]));
-    shm_board_call(near[PEERS - 1]->board, near[PEERS - 1]->seat_there);
+    shm_board_call(near[PEERS - 1]->board, near[PEERS - 1]->slot_there);
     look(there);
     ck_assert(is_taken(near[PEERS - 1]));
 }
@@ -301,13 +302,13 @@ END_TEST
 /* Bits of nobody, or of those who have nothing to say, cost a look. */
 START_TEST(any_bit_may_be_set)
 {
-    for (int i = 0; i < SHM_SEATS / 64; i++)
-        atomic_store(&far[SHM_SEATLESS]->seats->board->calls[i], UINT64_MAX);
-    for (int i = 0; i < SHM_SEATS / 64 / 64; i++)
-        atomic_store(&far[SHM_SEATLESS]->seats->board->sums[i], UINT64_MAX);
+    for (int i = 0; i < SHM_SLOTS / 64; i++)
+        atomic_store(&far[SHM_UNSLOTTED]->slots->board->calls[i], UINT64_MAX);
+    for (int i = 0; i < SHM_SLOTS / 64 / 64; i++)
+        atomic_store(&far[SHM_UNSLOTTED]->slots->board->sums[i], UINT64_MAX);
     look(there);
     put(near[PEERS - 1]);
-    shm_board_call(near[PEERS - 1]->board, near[PEERS - 1]->seat_there);
+    shm_board_call(near[PEERS - 1]->board, near[PEERS - 1]->slot_there);
     look(there);
     ck_assert(is_taken(near[PEERS - 1]));
 }
@@ -416,7 +417,7 @@ static Suite *suite(void)
     TCase *looks = tcase_create("looks");
 
     tcase_add_checked_fixture(looks, begin_looks, end_looks);
-    tcase_add_test(looks, with_many_peers_there_are_seats);
+    tcase_add_test(looks, with_many_peers_there_are_slots);
     tcase_add_test(looks, whoever_calls_is_looked_at);
     tcase_add_test(looks, who_polls_is_not_rung_for);
     tcase_add_loop_test(looks, who_polls_takes_a_part, 0, 2);

@@ -291,16 +291,16 @@ START_TEST(there_is_room_for_the_bell)
 }
 END_TEST
 
-/* A seat without a board, a board without a seat, a seat that no board has, and boards that are none. */
+/* A slot without a board, a board without a slot, a slot that no board has, and boards that are none. */
 START_TEST(a_board_is_looked_at)
 {
     int unsealed = memfd_create("unsealed", MFD_ALLOW_SEALING), bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    struct shm_seats *seats = shm_seats_new();
+    struct shm_slots *slots = shm_slots_new();
     ck_assert_int_eq(ftruncate(unsealed, sizeof(struct shm_board)), 0);
     const struct {
-        uint32_t seat;
+        uint32_t slot;
         int board;
-    } cases[] = {{5, -1}, {UINT32_MAX, seats->memory}, {SHM_SEATS, seats->memory}, {5, unsealed}, {5, bell},
+    } cases[] = {{5, -1}, {UINT32_MAX, slots->memory}, {SHM_SLOTS, slots->memory}, {5, unsealed}, {5, bell},
                  {5, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct shm_peer *peer = shm_offer(&here->shm, &address, token, &why);
@@ -308,7 +308,7 @@ START_TEST(a_board_is_looked_at)
         int guest = shm_meeting_find(meeting, token), fds[2] = {bell, cases[i].board}, next = dup(0), again;
         close(next);
         ck_assert(
-            shm_pass_send(guest, &cases[i].seat, sizeof cases[i].seat, fds, cases[i].board == -1 ? 1 : 2));
+            shm_pass_send(guest, &cases[i].slot, sizeof cases[i].slot, fds, cases[i].board == -1 ? 1 : 2));
         close(guest);
         ck_assert_int_eq(shm_accepted(peer), EPROTO);
         shm_peer_free(peer);
@@ -316,7 +316,7 @@ START_TEST(a_board_is_looked_at)
         close(again);
         ck_assert_int_lt(again, next); /* nothing of it is left */
     }
-    shm_seats_leave(seats);
+    shm_slots_leave(slots);
     close(unsealed);
     close(bell);
 }

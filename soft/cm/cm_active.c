@@ -37,11 +37,11 @@ static bool network_error(int error)
 }
 
 /* The TCP ports for a datagram's request: its own ports are numbers of another port space. Any local port, and the
- * peer's current seat. */
-static void take_seat(const struct cm_id *id, union soft_addr *from, union soft_addr *to)
+ * peer's current slot. */
+static void take_slot(const struct cm_id *id, union soft_addr *from, union soft_addr *to)
 {
     from->in.sin_port = 0; /* at the same place in both kinds of address */
-    to->in.sin_port = cm_number_seat(to->in.sin_port, id->seat);
+    to->in.sin_port = cm_number_slot(to->in.sin_port, id->slot);
 }
 
 /* Starts the TCP connection. A bound identifier has a socket already, unless that was closed by an earlier attempt. */
@@ -54,7 +54,7 @@ static int start_tcp(struct cm_id *id)
     memcpy(&from, &addr->src_storage, sizeof from);
     memcpy(&to, &addr->dst_storage, sizeof to);
     if (cm_is_datagram(id))
-        take_seat(id, &from, &to);
+        take_slot(id, &from, &to);
 
     id->transport = &cm_tcp;
     id->asked_tcp = true;
@@ -153,7 +153,7 @@ static void start_tcp_beside(struct cm_id *id)
 static int start(struct cm_id *id)
 {
     id->asked_tcp = id->asked_ib = id->tcp_refused = false;
-    id->seat = 0;
+    id->slot = 0;
     cm_datagram_forget_claim(id);
     if (cm_choice_is_ib(id))
         return start_ib(id, settings()->roce_only ? "EXS_ROCE says so" : "it was answered so before");
@@ -183,27 +183,27 @@ static void nobody_listens(struct cm_id *id)
         cm_failed(id, RDMA_CM_EVENT_REJECTED, cm_is_shared() ? CM_INVALID_SERVICE : -ECONNREFUSED);
 }
 
-/* Asks at the next seat of a datagram's number. 0: a connection to it was started; or an errno, ECONNREFUSED: all have
+/* Asks at the next slot of a datagram's number. 0: a connection to it was started; or an errno, ECONNREFUSED: all have
  * been asked. */
-static int ask_next_seat(struct cm_id *id)
+static int ask_next_slot(struct cm_id *id)
 {
     int error = ECONNREFUSED;
 
-    while (error == ECONNREFUSED && id->seat + 1 < NUMBER_SEATS) {
+    while (error == ECONNREFUSED && id->slot + 1 < NUMBER_SLOTS) {
         cm_id_close_socket(id);
-        id->seat++;
+        id->slot++;
         id->in_length = 0;
         error = start_tcp(id);
     }
     return error;
 }
 
-/* The TCP attempt has failed, or, for datagrams, this seat has been asked. */
+/* The TCP attempt has failed, or, for datagrams, this slot has been asked. */
 static void tcp_failed(struct cm_id *id, int error)
 {
     int other = 0;
 
-    if (error == ECONNREFUSED && cm_is_datagram(id) && (error = ask_next_seat(id)) == 0)
+    if (error == ECONNREFUSED && cm_is_datagram(id) && (error = ask_next_slot(id)) == 0)
         return;
     if (id->claim != NULL) {
         cm_datagram_all_asked(id, error == ECONNREFUSED ? 0 : error);
@@ -370,13 +370,13 @@ static void answer(struct cm_id *id)
     else if (result == -EPROTONOSUPPORT)
         cm_failed(id, RDMA_CM_EVENT_REJECTED, -EPROTONOSUPPORT);
     else if (result == -EBADMSG && cm_is_datagram(id))
-        tcp_failed(id, ECONNREFUSED); /* another program listens at that seat */
+        tcp_failed(id, ECONNREFUSED); /* another program listens at that slot */
     else if (result < 0 || !cm_message_decode(&id->peer, id->in))
         cm_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, -EPROTO);
     else if (cm_is_datagram(id) && id->peer.type == CM_REJ && id->peer.reason == CM_INVALID_SERVICE)
         tcp_failed(id, ECONNREFUSED); /* a listener of another number */
     else if (cm_is_datagram(id) && cm_datagram_take_claim(id))
-        tcp_failed(id, ECONNREFUSED); /* continue with the other seats */
+        tcp_failed(id, ECONNREFUSED); /* continue with the other slots */
     else if (!cm_is_datagram(id))
         cm_active_answered(id);
 }

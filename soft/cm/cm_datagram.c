@@ -42,15 +42,15 @@ int cm_datagram_bind(struct cm_id *id, const struct sockaddr *addr)
     return 0;
 }
 
-/* Reports that another user listens at a seat. If that process claims the number, too, clients use neither. */
-static void report_stranger(in_port_t number, in_port_t seat)
+/* Reports that another user listens at a slot. If that process claims the number, too, clients use neither. */
+static void report_stranger(in_port_t number, in_port_t slot)
 {
     uid_t owner;
 
-    if (settings()->debug && cm_number_find_owner(seat, &owner) && owner != 0 && owner != geteuid())
+    if (settings()->debug && cm_number_find_owner(slot, &owner) && owner != 0 && owner != geteuid())
         fprintf(stderr,
                 "exs: user %u listens at TCP port %d, where clients ask for number %d, too: see ss -tlp\n",
-                (unsigned)owner, ntohs(seat), ntohs(number));
+                (unsigned)owner, ntohs(slot), ntohs(number));
 }
 
 static int sit_down(struct cm_id *id, const union soft_addr *addr)
@@ -61,8 +61,8 @@ static int sit_down(struct cm_id *id, const union soft_addr *addr)
     id->fd = cm_socket_open(addr->sa.sa_family, id->af_only);
     if (id->fd == -1)
         return errno;
-    for (unsigned seat = 0; seat < NUMBER_SEATS && error == EADDRINUSE; seat++) {
-        at.in.sin_port = cm_number_seat(addr->in.sin_port, seat); /* at the same place in sockaddr_in6 */
+    for (unsigned slot = 0; slot < NUMBER_SLOTS && error == EADDRINUSE; slot++) {
+        at.in.sin_port = cm_number_slot(addr->in.sin_port, slot); /* at the same place in sockaddr_in6 */
         error = cm_socket_bind(id->fd, &at.sa, false) == 0 ? 0 : errno;
         if (error == EADDRINUSE)
             report_stranger(addr->in.sin_port, at.in.sin_port);
@@ -72,13 +72,13 @@ static int sit_down(struct cm_id *id, const union soft_addr *addr)
     return error;
 }
 
-int cm_datagram_seat(struct cm_id *id)
+int cm_datagram_slot(struct cm_id *id)
 {
     const struct sockaddr_in any = {.sin_family = AF_INET};
     union soft_addr own;
     int error = id->numbered ? 0 : cm_datagram_bind(id, (const struct sockaddr *)&any);
 
-    if (error != 0 || id->fd != -1) /* it has a seat from an earlier attempt to listen */
+    if (error != 0 || id->fd != -1) /* it has a slot from an earlier attempt to listen */
         return error;
     memcpy(&own, &id->public.route.addr.src_storage, sizeof own);
     if (id->number == -1)
@@ -118,7 +118,7 @@ int cm_datagram_question(struct cm_id *id, const struct rdma_conn_param *param)
     return cm_private_data(id, param, CM_SIDR_REQ_PRIVATE);
 }
 
-/* Any user of the peer's host can listen at a seat. So all seats are asked, and a number that two of them claim is not
+/* Any user of the peer's host can listen at a slot. So all slots are asked, and a number that two of them claim is not
  * used, because one of them may want another process's datagrams. */
 bool cm_datagram_take_claim(struct cm_id *id)
 {
@@ -144,7 +144,7 @@ void cm_datagram_forget_claim(struct cm_id *id)
     id->claim = NULL;
 }
 
-/* With an error the claim is not used: the seat that could not be asked may be that of the number's owner. */
+/* With an error the claim is not used: the slot that could not be asked may be that of the number's owner. */
 void cm_datagram_all_asked(struct cm_id *id, int error)
 {
     id->peer = *id->claim;

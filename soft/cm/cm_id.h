@@ -93,8 +93,8 @@ struct cm_id {
     int fd;                   /* the TCP socket; -1: none yet, or no longer */
     int number;               /* descriptor that holds a datagram identifier's number (cm_number.h); or -1 */
     bool numbered;            /* it has a number, with SO_REUSEADDR perhaps not exclusively */
-    unsigned seat;            /* the peer's seat that is being asked (cm_number.h) */
-    struct cm_message *claim; /* reply of the one seat so far that claims the number; or NULL */
+    unsigned slot;            /* the peer's slot that is being asked (cm_number.h) */
+    struct cm_message *claim; /* reply of the one slot so far that claims the number; or NULL */
     const struct cm_transport *transport;
     struct ib_end *ib;      /* its end at RoCE's port; a listener's, in addition to `fd`; or NULL */
     enum ibv_mtu route_mtu; /* with `ib`: the route's path MTU */
@@ -373,8 +373,8 @@ static inline bool cm_is_bound(const struct cm_id *id)
 
 /* Binds it to an address and a number. 0 or an errno. */
 int cm_datagram_bind(struct cm_id *id, const struct sockaddr *addr);
-/* Opens the TCP socket of a listener, at one of its number's seats. 0 or an errno. */
-int cm_datagram_seat(struct cm_id *id);
+/* Opens the TCP socket of a listener, at one of its number's slots. 0 or an errno. */
+int cm_datagram_slot(struct cm_id *id);
 /* Sets the ports of a request's identifier to both numbers. Returns whether the request is for the listener's
  * number. */
 bool cm_datagram_is_asked(struct cm_id *id);
@@ -383,10 +383,10 @@ bool cm_datagram_is_asked(struct cm_id *id);
 int cm_datagram_question(struct cm_id *id, const struct rdma_conn_param *param);
 /* The peer's reply is in id->peer. */
 void cm_datagram_answered(struct cm_id *id);
-/* Keeps the reply of one seat until all seats have been asked. False: the request has failed. */
+/* Keeps the reply of one slot until all slots have been asked. False: the request has failed. */
 bool cm_datagram_take_claim(struct cm_id *id);
 void cm_datagram_forget_claim(struct cm_id *id);
-/* All seats have been asked: uses the reply. `error`: an errno, if one could not be asked; the request then fails. */
+/* All slots have been asked: uses the reply. `error`: an errno, if one could not be asked; the request then fails. */
 void cm_datagram_all_asked(struct cm_id *id, int error);
 /* The application's answer. cm_datagram_accept(): 0 or an errno. */
 int cm_datagram_accept(struct cm_id *id, const struct rdma_conn_param *param);

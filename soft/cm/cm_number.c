@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cm_number.c - takes numbers of the port space of datagrams, and computes the TCP ports of their seats:
+/* cm_number.c - takes numbers of the port space of datagrams, and computes the TCP ports of their slots:
  * cm_number.h. */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,20 +19,20 @@
 #define FIRST 32768     /* the range for port 0 (any), */
 #define ANY_COUNT 28232 /* as large as Linux's default for TCP */
 /* TCP ports that are neither in Linux's ephemeral range nor those of LIDs (wire.h). */
-#define SEAT_FIRST 61000
-#define SEAT_COUNT 4513 /* a prime, so that a number's seats differ */
-#define SEAT_STEP 1259
+#define SLOT_FIRST 61000
+#define SLOT_COUNT 4513 /* a prime, so that a number's slots differ */
+#define SLOT_STEP 1259
 
-in_port_t cm_number_seat(in_port_t number, unsigned seat)
+in_port_t cm_number_slot(in_port_t number, unsigned slot)
 {
-    return htons((uint16_t)(SEAT_FIRST + (ntohs(number) + seat * SEAT_STEP) % SEAT_COUNT));
+    return htons((uint16_t)(SLOT_FIRST + (ntohs(number) + slot * SLOT_STEP) % SLOT_COUNT));
 }
 
-/* ---- Seats ---- */
+/* ---- Slots ---- */
 
 /* A line of /proc/net/tcp or tcp6: "sl: local:port remote:port state tx:rx timer:when retransmits uid ...". False: not
  * a listener at this port. */
-static bool read_owner(char *line, in_port_t seat, uid_t *owner)
+static bool read_owner(char *line, in_port_t slot, uid_t *owner)
 {
     enum { LOCAL = 1, STATE = 3, UID = 7 };
     char *fields[UID + 1] = {NULL}, *port;
@@ -42,13 +42,13 @@ static bool read_owner(char *line, in_port_t seat, uid_t *owner)
         if (*word != '\0')
             fields[count++] = word;
     if (count <= UID || strcmp(fields[STATE], "0A") != 0 || (port = strchr(fields[LOCAL], ':')) == NULL ||
-        strtoul(port + 1, NULL, 16) != ntohs(seat))
+        strtoul(port + 1, NULL, 16) != ntohs(slot))
         return false;
     *owner = (uid_t)strtoul(fields[UID], NULL, 10);
     return true;
 }
 
-bool cm_number_find_owner(in_port_t seat, uid_t *owner)
+bool cm_number_find_owner(in_port_t slot, uid_t *owner)
 {
     const char *const lists[] = {"/proc/net/tcp", "/proc/net/tcp6"};
     char line[256];
@@ -58,7 +58,7 @@ bool cm_number_find_owner(in_port_t seat, uid_t *owner)
         FILE *list = fopen(lists[i], "re");
 
         while (list != NULL && !found && fgets(line, sizeof line, list) != NULL)
-            found = read_owner(line, seat, owner);
+            found = read_owner(line, slot, owner);
         if (list != NULL)
             fclose(list);
     }

@@ -5,10 +5,10 @@
  *
  * A process that has a number has bound an abstract unix socket to a name that contains it. So a number is unique
  * within the network namespace, between processes of all users, and is free when its process ends. Requests about a
- * number (SIDR_REQ) arrive by TCP, also from other hosts: at one of a few TCP ports, the number's "seats", that are
- * computed from the number alone. A listener takes the first seat that is free. A client asks at all of them which
- * queue pair has the number, and uses the reply only if exactly one seat claims the number, because any user may
- * listen at a seat.
+ * number (SIDR_REQ) arrive by TCP, also from other hosts: at one of a few TCP ports, the number's "slots", that are
+ * computed from the number alone. A listener takes the first slot that is free. A client asks at all of them which
+ * queue pair has the number, and uses the reply only if exactly one slot claims the number, because any user may
+ * listen at a slot.
  */
 #ifndef SOFT_CM_NUMBER_H
 #define SOFT_CM_NUMBER_H
@@ -18,7 +18,7 @@
 #include <netinet/in.h>
 #include "soft/engine/wire.h"
 
-#define NUMBER_SEATS 8
+#define NUMBER_SLOTS 8
 
 /* Whether this process may bind a number at this address. An IPv4-mapped address is replaced by the IPv4 address. 0 or
  * an errno. */
@@ -29,8 +29,8 @@ int cm_number_take(union soft_addr *addr, bool both);
 /* Whether a process has taken the number, so that it is not free at this address. */
 bool cm_number_is_taken(const union soft_addr *addr, bool both);
 /* Finds the user whose process listens at this TCP port. False: it can't be found out. */
-bool cm_number_find_owner(in_port_t seat, uid_t *owner);
-/* The TCP port of a number's seat, 0 to NUMBER_SEATS - 1. Both in network byte order. */
-in_port_t cm_number_seat(in_port_t number, unsigned seat);
+bool cm_number_find_owner(in_port_t slot, uid_t *owner);
+/* The TCP port of a number's slot, 0 to NUMBER_SLOTS - 1. Both in network byte order. */
+in_port_t cm_number_slot(in_port_t number, unsigned slot);
 
 #endif

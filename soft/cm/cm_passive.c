@@ -47,7 +47,7 @@ static int listen_on(struct cm_id *id, int backlog)
     if (id->state != CM_IDLE)
         return EINVAL;
     if (cm_is_datagram(id)) {
-        if ((error = cm_datagram_seat(id)) != 0)
+        if ((error = cm_datagram_slot(id)) != 0)
             return error;
     } else if (id->fd == -1) {
         id->fd = cm_socket_open(AF_INET, false);

@@ -91,7 +91,7 @@ uint8_t *shm_link_room(struct soft_link *link, size_t size, size_t *limit)
 static void call(struct shm_peer *peer)
 {
     if (peer->board != NULL)
-        shm_board_call(peer->board, peer->seat_there);
+        shm_board_call(peer->board, peer->slot_there);
     shm_bell_ring(peer->bell->fd);
 }
 
@@ -243,10 +243,10 @@ static void give_up(struct shm_peer *peer)
     soft_link_failed(peer->shm->context, &peer->link);
 }
 
-static void called(void *arg, unsigned seat)
+static void called(void *arg, unsigned slot)
 {
     struct shm *shm = arg;
-    struct shm_peer *peer = shm->seats->sitting[seat];
+    struct shm_peer *peer = shm->slots->slot_owner[slot];
 
     if (peer != NULL)
         shm_look_at(peer);
@@ -255,7 +255,7 @@ static void called(void *arg, unsigned seat)
 /* Takes the bits of the bitmap, and puts their peers on the list of those to poll. Returns their number. */
 static unsigned take_calls(struct shm *shm)
 {
-    return shm->seats == NULL ? 0 : shm_board_take(shm->seats->board, called, shm);
+    return shm->slots == NULL ? 0 : shm_board_take(shm->slots->board, called, shm);
 }
 
 /* Before the rings are polled: takes the bits, counts the flags that peers have cleared, and reads the eventfd if a
@@ -287,11 +287,11 @@ static int look_at_all(struct shm *shm, size_t *budget, bool watches)
         bool had_time = *budget > 0;
 
         expect_ring(shm, shm_ring_was_called(&peer->in, &peer->in.control->sleeps));
-        packets += watches || peer->seats != NULL ? look(peer, budget) : look_on(peer, budget);
+        packets += watches || peer->slots != NULL ? look(peer, budget) : look_on(peer, budget);
         look_for_room(peer);
         give_up(peer);
         next = TAILQ_NEXT(peer, looks);
-        if (peer->seats != NULL && ((peer->in.flagged && *budget > 0) || peer->failed)) {
+        if (peer->slots != NULL && ((peer->in.flagged && *budget > 0) || peer->failed)) {
             shm_look_no_more(peer);
         } else if (had_time && *budget == 0 && next != NULL) {
             shm_look_no_more(peer);
@@ -336,8 +336,8 @@ int shm_receive(struct shm *shm, bool hears, bool watches)
         packets = look_again(shm, &budget);
     if (packets == 0 && hears && hear(shm, &unexpected)) {
         calls += take_calls(shm);
-        if (calls == 0 && unexpected && shm->seats != NULL)
-            shm_seats_each(shm->seats, called, shm);
+        if (calls == 0 && unexpected && shm->slots != NULL)
+            shm_slots_each(shm->slots, called, shm);
         packets = look_at_all(shm, &budget, watches);
     }
     if (shm->owed < 0) /* writes of a peer that cleared no flag */

@@ -11,7 +11,7 @@
  * it polls their rings again soon, and does not read the eventfd. It sets the flags before it sleeps (shm_watch()); if
  * it stops polling without that, the service thread sets them.
  *
- * Polling. A context polls the rings of its first few peers each time. Each further peer has a slot ("seat") in a
+ * Polling. A context polls the rings of its first few peers each time. Each further peer has a slot ("slot") in a
  * notification bitmap (shm_board.h), and its ring is polled only if the peer has set its bit or the ring was not empty
  * at the end of the last poll. The cost of a poll therefore depends on the number of active peers, not of all peers.
  *
@@ -32,8 +32,8 @@
 #include "shm_ring.h"
 
 #define SHM_MTU 65536       /* bytes: few packets; copying in and copying out overlap, and stay in cache */
-#define SHM_PEERS SHM_SEATS /* maximum number of a context's peers */
-#define SHM_SEATLESS 8      /* maximum peers without a slot: with more the context has a bitmap */
+#define SHM_PEERS SHM_SLOTS /* maximum number of a context's peers */
+#define SHM_UNSLOTTED 8     /* maximum peers without a slot: with more the context has a bitmap */
 #define SHM_LOOKS_AGAIN 32  /* ring checks in one busy poll; together hardly longer than a call takes */
 
 /* The memory that both processes have mapped. Direction 0 is from the process that created it. */
@@ -57,7 +57,7 @@ struct shm {
     looked_at;
     LIST_HEAD(, shm_peer) uncalled; /* peers that were not woken yet for packets in their ring */
     unsigned count, most;           /* peers, and their maximum: SHM_PEERS, but in a test */
-    struct shm_seats *seats;        /* NULL: there is no bitmap yet */
+    struct shm_slots *slots;        /* NULL: there is no bitmap yet */
 };
 
 /* The link of one queue pair to its peer. The caller of shm_peer_new() owns it until shm_assign(), and from then on the
@@ -70,11 +70,11 @@ struct shm_peer {
     struct shm_ring out, in;
     bool looked_at;          /* on the list of that name */
     bool failed;             /* a ring is broken, and the queue pair has been put into the error state */
-    struct shm_seats *seats; /* where it has its slot; NULL: it has none */
-    int seat;
+    struct shm_slots *slots; /* where it has its slot; NULL: it has none */
+    int slot;
     struct shm_bell *bell;   /* the peer's eventfd; NULL: not known yet */
-    struct shm_board *board; /* its bitmap, where seat_there is our slot; NULL: we have none */
-    unsigned seat_there;
+    struct shm_board *board; /* its bitmap, where slot_there is our slot; NULL: we have none */
+    unsigned slot_there;
     /* Descriptors of a connecting end until the listener has answered, else -1. `spare` reserves a descriptor for the
      * peer's bitmap. */
     int meeting, memory, spare;
@@ -85,7 +85,7 @@ struct shm_peer {
 
 void shm_init(struct shm *shm, struct ibv_context *context, struct service_member *service);
 /* Prepares for one more peer, as if all peers that this process is connecting became this context's: creates the
- * eventfd for the first one and the bitmap for the one after SHM_SEATLESS; both stay. Returns 0 or an errno, EUSERS at
+ * eventfd for the first one and the bitmap for the one after SHM_UNSLOTTED; both stay. Returns 0 or an errno, EUSERS at
  * the maximum. (locked) */
 int shm_prepare(struct shm *shm);
 /* In the child of a fork: forgets the parent's peers, eventfds and deferred closes. */
@@ -93,9 +93,9 @@ void shm_forget(void);
 /* Frees what it has, when the context is closed. */
 void shm_end(struct shm *shm);
 
-/* Makes a peer of mapped memory, which it then owns. `maker`: this process created the memory. With a slot in `seats`,
+/* Makes a peer of mapped memory, which it then owns. `maker`: this process created the memory. With a slot in `slots`,
  * or without one if that is NULL. NULL and errno. */
-struct shm_peer *shm_peer_new(struct shm_seats *seats, struct shm_area *area, bool maker);
+struct shm_peer *shm_peer_new(struct shm_slots *slots, struct shm_area *area, bool maker);
 /* Frees it with all its resources. After shm_join() the link's leave() does that. */
 void shm_peer_free(struct shm_peer *peer);
 /* The peer becomes this context's, and is about to be the link of a path. Both eventfds must be known. (not locked) */

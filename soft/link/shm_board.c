@@ -18,52 +18,52 @@ static unsigned next_bit(uint64_t *bits)
 
 /* ---- Slots ---- */
 
-static void free_seats(struct shm_seats *seats)
+static void free_slots(struct shm_slots *slots)
 {
-    if (seats->board != NULL)
-        shm_board_unmap(seats->board);
-    if (seats->memory != -1)
-        fds_close(seats->memory);
-    free(seats);
+    if (slots->board != NULL)
+        shm_board_unmap(slots->board);
+    if (slots->memory != -1)
+        fds_close(slots->memory);
+    free(slots);
 }
 
-struct shm_seats *shm_seats_new(void)
+struct shm_slots *shm_slots_new(void)
 {
-    struct shm_seats *seats = calloc(1, sizeof *seats);
+    struct shm_slots *slots = calloc(1, sizeof *slots);
     int error;
 
-    if (seats == NULL)
+    if (slots == NULL)
         return NULL;
-    seats->memory = shm_sealed_make(sizeof *seats->board);
-    seats->board = seats->memory == -1 ? NULL : shm_board_map(seats->memory);
-    atomic_init(&seats->users, 1);
-    if (seats->board != NULL)
-        return seats;
+    slots->memory = shm_sealed_make(sizeof *slots->board);
+    slots->board = slots->memory == -1 ? NULL : shm_board_map(slots->memory);
+    atomic_init(&slots->users, 1);
+    if (slots->board != NULL)
+        return slots;
     error = errno;
-    free_seats(seats);
+    free_slots(slots);
     errno = error;
     return NULL;
 }
 
-void shm_seats_leave(struct shm_seats *seats)
+void shm_slots_leave(struct shm_slots *slots)
 {
-    if (atomic_fetch_sub_explicit(&seats->users, 1, memory_order_acq_rel) == 1)
-        free_seats(seats);
+    if (atomic_fetch_sub_explicit(&slots->users, 1, memory_order_acq_rel) == 1)
+        free_slots(slots);
 }
 
-int shm_seat_reserve(struct shm_seats *seats)
+int shm_slot_reserve(struct shm_slots *slots)
 {
-    for (int word = 0; word < SHM_SEATS / 64; word++) {
-        uint64_t taken = atomic_load_explicit(&seats->reserved[word], memory_order_relaxed);
+    for (int word = 0; word < SHM_SLOTS / 64; word++) {
+        uint64_t taken = atomic_load_explicit(&slots->reserved[word], memory_order_relaxed);
 
         while (~taken != 0) {
             int bit = __builtin_ctzll(~taken);
 
-            if (!atomic_compare_exchange_weak_explicit(&seats->reserved[word], &taken,
+            if (!atomic_compare_exchange_weak_explicit(&slots->reserved[word], &taken,
                                                        taken | UINT64_C(1) << bit, memory_order_relaxed,
                                                        memory_order_relaxed))
                 continue;
-            atomic_fetch_add_explicit(&seats->users, 1, memory_order_relaxed);
+            atomic_fetch_add_explicit(&slots->users, 1, memory_order_relaxed);
             return word * 64 + bit;
         }
     }
@@ -71,16 +71,16 @@ int shm_seat_reserve(struct shm_seats *seats)
     return -1;
 }
 
-void shm_seat_give_back(struct shm_seats *seats, int seat)
+void shm_slot_give_back(struct shm_slots *slots, int slot)
 {
-    atomic_fetch_and_explicit(&seats->reserved[seat / 64], ~(UINT64_C(1) << seat % 64), memory_order_relaxed);
-    shm_seats_leave(seats);
+    atomic_fetch_and_explicit(&slots->reserved[slot / 64], ~(UINT64_C(1) << slot % 64), memory_order_relaxed);
+    shm_slots_leave(slots);
 }
 
-void shm_seats_each(struct shm_seats *seats, void (*each)(void *arg, unsigned seat), void *arg)
+void shm_slots_each(struct shm_slots *slots, void (*each)(void *arg, unsigned slot), void *arg)
 {
-    for (unsigned word = 0; word < SHM_SEATS / 64; word++) {
-        uint64_t bits = atomic_load_explicit(&seats->reserved[word], memory_order_relaxed);
+    for (unsigned word = 0; word < SHM_SLOTS / 64; word++) {
+        uint64_t bits = atomic_load_explicit(&slots->reserved[word], memory_order_relaxed);
 
         while (bits != 0)
             each(arg, word * 64 + next_bit(&bits));
@@ -99,11 +99,11 @@ void shm_board_unmap(struct shm_board *board)
     munmap(board, sizeof *board);
 }
 
-void shm_board_call(struct shm_board *board, unsigned seat)
+void shm_board_call(struct shm_board *board, unsigned slot)
 {
-    unsigned word = seat / 64;
+    unsigned word = slot / 64;
 
-    atomic_fetch_or_explicit(&board->calls[word], UINT64_C(1) << seat % 64, memory_order_release);
+    atomic_fetch_or_explicit(&board->calls[word], UINT64_C(1) << slot % 64, memory_order_release);
     atomic_fetch_or_explicit(&board->sums[word / 64], UINT64_C(1) << word % 64, memory_order_release);
 }
 
@@ -115,16 +115,16 @@ static uint64_t take(_Atomic uint64_t *bits)
                : atomic_exchange_explicit(bits, 0, memory_order_acquire);
 }
 
-unsigned shm_board_take(struct shm_board *board, void (*called)(void *arg, unsigned seat), void *arg)
+unsigned shm_board_take(struct shm_board *board, void (*called)(void *arg, unsigned slot), void *arg)
 {
     unsigned count = 0;
 
-    for (unsigned sum = 0; sum < SHM_SEATS / 64 / 64; sum++) {
+    for (unsigned sum = 0; sum < SHM_SLOTS / 64 / 64; sum++) {
         for (uint64_t words = take(&board->sums[sum]); words != 0;) {
             unsigned word = sum * 64 + next_bit(&words);
 
-            for (uint64_t seats = take(&board->calls[word]); seats != 0; count++)
-                called(arg, word * 64 + next_bit(&seats));
+            for (uint64_t slots = take(&board->calls[word]); slots != 0; count++)
+                called(arg, word * 64 + next_bit(&slots));
         }
     }
     return count;

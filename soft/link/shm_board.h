@@ -2,7 +2,7 @@
 /*
  * shm_board.h - the notification bitmap ("board") by which a context with many peers knows which rings to poll.
  *
- * Each peer has a slot ("seat"), and the bitmap one bit for each slot. A process that clears a need-wakeup flag of the
+ * Each peer has a slot ("slot"), and the bitmap one bit for each slot. A process that clears a need-wakeup flag of the
  * context (shm_ring.h) sets the bit of its slot before it writes the context's eventfd. All peers have mapped the
  * bitmap, so a peer can set and clear any bit. That does no harm: a bit only says which ring to poll, and after a
  * write to the eventfd for which no bit is set all rings are polled. A peer that clears the bits of others could as
@@ -14,46 +14,46 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define SHM_SEATS 16384
+#define SHM_SLOTS 16384
 
 /* The bitmap, mapped by the context and by its peers. */
 struct shm_board {
     /* One bit for each word of `calls` that has a bit set. Set after that bit, and cleared before it. Both are set with
      * release, which pairs with the acquire exchanges of shm_board_take(). */
-    _Alignas(64) _Atomic uint64_t sums[SHM_SEATS / 64 / 64];
-    _Alignas(64) _Atomic uint64_t calls[SHM_SEATS / 64];
+    _Alignas(64) _Atomic uint64_t sums[SHM_SLOTS / 64 / 64];
+    _Alignas(64) _Atomic uint64_t calls[SHM_SLOTS / 64];
 };
 
 struct shm_peer;
 
 /* A context's slots. Freed when the context and all peers that have a slot are gone. */
-struct shm_seats {
+struct shm_slots {
     struct shm_board *board;
     int memory; /* descriptor of the bitmap, sent to each new peer */
     /* References: the context's, and one for each slot in use. acq_rel when one is dropped, so that the thread that
      * drops the last one sees what all others have done. */
     atomic_uint users;
     /* Bits of the slots in use. Relaxed, pairs with nothing: the exchange only makes the slot unique. */
-    _Atomic uint64_t reserved[SHM_SEATS / 64];
-    struct shm_peer *sitting[SHM_SEATS]; /* the peer in each slot, or NULL; guarded by the context's lock */
+    _Atomic uint64_t reserved[SHM_SLOTS / 64];
+    struct shm_peer *slot_owner[SHM_SLOTS]; /* the peer in each slot, or NULL; guarded by the context's lock */
 };
 
 /* New slots with a new bitmap. NULL and errno. */
-struct shm_seats *shm_seats_new(void);
+struct shm_slots *shm_slots_new(void);
 /* Drops the context's reference. */
-void shm_seats_leave(struct shm_seats *seats);
+void shm_slots_leave(struct shm_slots *slots);
 /* Reserves a slot; -1 and EUSERS: all are in use. */
-int shm_seat_reserve(struct shm_seats *seats);
-void shm_seat_give_back(struct shm_seats *seats, int seat);
+int shm_slot_reserve(struct shm_slots *slots);
+void shm_slot_give_back(struct shm_slots *slots, int slot);
 /* Calls `each` for each slot in use. */
-void shm_seats_each(struct shm_seats *seats, void (*each)(void *arg, unsigned seat), void *arg);
+void shm_slots_each(struct shm_slots *slots, void (*each)(void *arg, unsigned slot), void *arg);
 
 /* Maps a bitmap whose descriptor a peer sent; the descriptor stays the caller's. NULL and errno: it is no bitmap. */
 struct shm_board *shm_board_map(int memory);
 void shm_board_unmap(struct shm_board *board);
 /* Sets the bit of our slot in the peer's bitmap. The caller then writes the peer's eventfd. */
-void shm_board_call(struct shm_board *board, unsigned seat);
+void shm_board_call(struct shm_board *board, unsigned slot);
 /* Clears all bits that are set and calls `called` for each. Returns how many they were. */
-unsigned shm_board_take(struct shm_board *board, void (*called)(void *arg, unsigned seat), void *arg);
+unsigned shm_board_take(struct shm_board *board, void (*called)(void *arg, unsigned slot), void *arg);
 
 #endif

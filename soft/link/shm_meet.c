@@ -25,11 +25,11 @@
  * listener answers with only the number of a slot, and the descriptors of its eventfd and bitmap. */
 struct greeting {
     uint32_t magic, mtu, ring_bytes, area_bytes;
-    uint32_t seat; /* the receiver's slot in the sender's bitmap; NO_SEAT: there is no bitmap */
+    uint32_t slot; /* the receiver's slot in the sender's bitmap; NO_SLOT: there is no bitmap */
     uint8_t token[SHM_TOKEN];
 };
 
-#define NO_SEAT UINT32_MAX
+#define NO_SLOT UINT32_MAX
 
 /* Sets *why, with errno. Returns NULL. */
 static struct shm_peer *refuse(struct shm_refusal *why, const char *what)
@@ -40,25 +40,25 @@ static struct shm_peer *refuse(struct shm_refusal *why, const char *what)
 
 /* ---- Memory ---- */
 
-static struct shm_peer *make_peer(struct shm_seats *seats, int memory, bool maker)
+static struct shm_peer *make_peer(struct shm_slots *slots, int memory, bool maker)
 {
     struct shm_area *area = shm_sealed_map(memory, sizeof *area);
-    struct shm_peer *peer = area == NULL ? NULL : shm_peer_new(seats, area, maker);
+    struct shm_peer *peer = area == NULL ? NULL : shm_peer_new(slots, area, maker);
 
     if (area != NULL && peer == NULL)
         munmap(area, sizeof *area);
     return peer;
 }
 
-/* Whether the context can have one more peer, and has an eventfd; *seats: where the peer will have its slot. Sets
+/* Whether the context can have one more peer, and has an eventfd; *slots: where the peer will have its slot. Sets
  * errno. */
-static bool may_have_another(struct shm *shm, struct shm_seats **seats)
+static bool may_have_another(struct shm *shm, struct shm_slots **slots)
 {
     int error;
 
     soft_lock(shm->context);
     error = shm_prepare(shm);
-    *seats = shm->seats;
+    *slots = shm->slots;
     soft_unlock(shm->context);
     errno = error;
     return error == 0;
@@ -66,29 +66,29 @@ static bool may_have_another(struct shm *shm, struct shm_seats **seats)
 
 /* ---- Eventfds and bitmaps ---- */
 
-static uint32_t seat_of(const struct shm_peer *peer)
+static uint32_t slot_of(const struct shm_peer *peer)
 {
-    return peer->seats == NULL ? NO_SEAT : (uint32_t)peer->seat;
+    return peer->slots == NULL ? NO_SLOT : (uint32_t)peer->slot;
 }
 
 /* Writes the descriptors that the peer needs to notify us to `fds`. Returns their number. */
 static size_t add_call(const struct shm *shm, const struct shm_peer *peer, int *fds)
 {
     fds[0] = shm->bell;
-    if (peer->seats == NULL)
+    if (peer->slots == NULL)
         return 1;
-    fds[1] = peer->seats->memory;
+    fds[1] = peer->slots->memory;
     return 2;
 }
 
 /* Takes over the descriptors that the peer sent: an eventfd, and a bitmap if it names a slot. False and errno: both
  * stay the caller's. */
-static bool take_call(struct shm_peer *peer, const int fds[2], uint32_t seat)
+static bool take_call(struct shm_peer *peer, const int fds[2], uint32_t slot)
 {
     bool has_board = fds[1] != -1;
 
     errno = EPROTO;
-    if (has_board != (seat != NO_SEAT) || (has_board && seat >= SHM_SEATS))
+    if (has_board != (slot != NO_SLOT) || (has_board && slot >= SHM_SLOTS))
         return false;
     if (has_board && (peer->board = shm_board_map(fds[1])) == NULL)
         return false;
@@ -97,7 +97,7 @@ static bool take_call(struct shm_peer *peer, const int fds[2], uint32_t seat)
         return false;
     if (has_board)
         fds_close(fds[1]);
-    peer->seat_there = seat;
+    peer->slot_there = slot;
     return true;
 }
 
@@ -262,12 +262,12 @@ static bool is_our_greeting(const struct greeting *greeting)
 }
 
 /* Makes a peer from the client's descriptors. NULL and errno: the descriptors stay the caller's. */
-static struct shm_peer *take_in(struct shm_seats *seats, const int fds[3], const struct greeting *greeting)
+static struct shm_peer *take_in(struct shm_slots *slots, const int fds[3], const struct greeting *greeting)
 {
-    struct shm_peer *peer = is_our_greeting(greeting) ? make_peer(seats, fds[0], false) : NULL;
+    struct shm_peer *peer = is_our_greeting(greeting) ? make_peer(slots, fds[0], false) : NULL;
     int error;
 
-    if (peer == NULL || take_call(peer, fds + 1, greeting->seat))
+    if (peer == NULL || take_call(peer, fds + 1, greeting->slot))
         return peer;
     error = errno;
     shm_peer_free(peer);
@@ -277,23 +277,23 @@ static struct shm_peer *take_in(struct shm_seats *seats, const int fds[3], const
 
 static bool answer(const struct shm *shm, const struct shm_peer *peer, int guest)
 {
-    uint32_t seat = seat_of(peer);
+    uint32_t slot = slot_of(peer);
     int fds[2];
     size_t count = add_call(shm, peer, fds);
 
-    return shm_pass_send(guest, &seat, sizeof seat, fds, count);
+    return shm_pass_send(guest, &slot, sizeof slot, fds, count);
 }
 
 struct shm_peer *shm_accept(struct shm *shm, int guest, struct shm_refusal *why)
 {
-    struct shm_seats *seats;
+    struct shm_slots *slots;
     struct shm_peer *peer;
     struct greeting greeting;
     int fds[3]; /* memory, eventfd, bitmap */
 
-    if (!may_have_another(shm, &seats) || !shm_pass_receive(guest, &greeting, sizeof greeting, fds, 2, 3))
+    if (!may_have_another(shm, &slots) || !shm_pass_receive(guest, &greeting, sizeof greeting, fds, 2, 3))
         return refuse(why, "what the peer offers can't be taken");
-    peer = take_in(seats, fds, &greeting);
+    peer = take_in(slots, fds, &greeting);
     if (peer == NULL) {
         (void)refuse(why, "the peer's memory can't be used");
         shm_pass_close(fds, 3);
@@ -317,7 +317,7 @@ static bool greet(const struct shm *shm, const struct shm_peer *peer, const uint
                                 .mtu = SHM_MTU,
                                 .ring_bytes = SHM_RING_BYTES,
                                 .area_bytes = sizeof(struct shm_area),
-                                .seat = seat_of(peer)};
+                                .slot = slot_of(peer)};
 
     memcpy(greeting.token, token, SHM_TOKEN);
     return shm_pass_send(peer->meeting, &greeting, sizeof greeting, fds, count);
@@ -327,7 +327,7 @@ struct shm_peer *shm_offer(struct shm *shm, const union soft_addr *remote, uint8
                            struct shm_refusal *why)
 {
     struct shm_peer *peer = NULL;
-    struct shm_seats *seats;
+    struct shm_slots *slots;
     int meeting = -1, memory = -1;
 
     errno = turn_out_has_room() ? ECONNREFUSED : EBUSY;
@@ -336,9 +336,9 @@ struct shm_peer *shm_offer(struct shm *shm, const union soft_addr *remote, uint8
     if (meeting == -1)
         return refuse(why, errno == EPERM ? "another user has the listener's name for memory"
                                           : "no process of this user listens there on this host");
-    if (may_have_another(shm, &seats) && getrandom(token, SHM_TOKEN, GRND_NONBLOCK) == SHM_TOKEN &&
+    if (may_have_another(shm, &slots) && getrandom(token, SHM_TOKEN, GRND_NONBLOCK) == SHM_TOKEN &&
         (memory = shm_sealed_make(sizeof(struct shm_area))) != -1)
-        peer = make_peer(seats, memory, true);
+        peer = make_peer(slots, memory, true);
     if (peer != NULL) {
         peer->meeting = meeting;
         peer->memory = memory;
@@ -360,14 +360,14 @@ struct shm_peer *shm_offer(struct shm *shm, const union soft_addr *remote, uint8
  * eventfd and the bitmap. */
 int shm_accepted(struct shm_peer *peer)
 {
-    uint32_t seat;
+    uint32_t slot;
     int fds[2], error = 0;
 
     shm_pass_close((int[]){peer->memory, peer->spare}, 2);
     peer->memory = peer->spare = -1;
-    if (!shm_pass_receive(peer->meeting, &seat, sizeof seat, fds, 1, 2)) {
+    if (!shm_pass_receive(peer->meeting, &slot, sizeof slot, fds, 1, 2)) {
         error = errno;
-    } else if (!take_call(peer, fds, seat)) {
+    } else if (!take_call(peer, fds, slot)) {
         error = errno;
         shm_pass_close(fds, 2);
     }

@@ -48,7 +48,7 @@ int shm_prepare(struct shm *shm)
         return EUSERS;
     if (!shm->ready && (error = make_bell(shm)) != 0)
         return error;
-    if (peers >= SHM_SEATLESS && shm->seats == NULL && (shm->seats = shm_seats_new()) == NULL)
+    if (peers >= SHM_UNSLOTTED && shm->slots == NULL && (shm->slots = shm_slots_new()) == NULL)
         return errno;
     return 0;
 }
@@ -65,9 +65,9 @@ void shm_end(struct shm *shm)
     if (shm->bell != -1)
         fds_close(shm->bell);
     shm->bell = -1;
-    if (shm->seats != NULL)
-        shm_seats_leave(shm->seats);
-    shm->seats = NULL;
+    if (shm->slots != NULL)
+        shm_slots_leave(shm->slots);
+    shm->slots = NULL;
 }
 
 /* ---- Peers ---- */
@@ -77,32 +77,32 @@ static void link_leave(struct soft_link *link)
     struct shm_peer *peer = (struct shm_peer *)link;
 
     shm_look_no_more(peer);
-    if (peer->seats != NULL)
-        peer->seats->sitting[peer->seat] = NULL;
+    if (peer->slots != NULL)
+        peer->slots->slot_owner[peer->slot] = NULL;
     shm_call_peer(peer);
     peer->shm->count--;
     shm_peer_free(peer);
 }
 
-/* Reserves a slot, unless `seats` is NULL. False and errno. */
-static bool sit_down(struct shm_peer *peer, struct shm_seats *seats)
+/* Reserves a slot, unless `slots` is NULL. False and errno. */
+static bool sit_down(struct shm_peer *peer, struct shm_slots *slots)
 {
-    if (seats == NULL)
+    if (slots == NULL)
         return true;
-    peer->seat = shm_seat_reserve(seats);
-    if (peer->seat != -1)
-        peer->seats = seats;
-    return peer->seat != -1;
+    peer->slot = shm_slot_reserve(slots);
+    if (peer->slot != -1)
+        peer->slots = slots;
+    return peer->slot != -1;
 }
 
-struct shm_peer *shm_peer_new(struct shm_seats *seats, struct shm_area *area, bool maker)
+struct shm_peer *shm_peer_new(struct shm_slots *slots, struct shm_area *area, bool maker)
 {
     struct shm_peer *peer = calloc(1, sizeof *peer);
     unsigned out = maker ? 0 : 1, in = 1 - out;
 
     if (peer == NULL)
         return NULL;
-    if (!sit_down(peer, seats)) {
+    if (!sit_down(peer, slots)) {
         free(peer);
         return NULL;
     }
@@ -131,8 +131,8 @@ void shm_peer_free(struct shm_peer *peer)
             fds_close(fds[i]);
     if (peer->shm == NULL)
         atomic_fetch_sub_explicit(&unassigned, 1, memory_order_relaxed);
-    if (peer->seats != NULL)
-        shm_seat_give_back(peer->seats, peer->seat);
+    if (peer->slots != NULL)
+        shm_slot_give_back(peer->slots, peer->slot);
     if (peer->bell != NULL)
         shm_bell_give_back(peer->bell);
     if (peer->board != NULL)
@@ -156,8 +156,8 @@ void shm_join(struct shm_peer *peer)
     struct shm *shm = peer->shm;
 
     soft_lock(shm->context);
-    if (peer->seats != NULL)
-        peer->seats->sitting[peer->seat] = peer;
+    if (peer->slots != NULL)
+        peer->slots->slot_owner[peer->slot] = peer;
     shm_look_at(peer);
     shm->owed++;
     soft_unlock(shm->context);

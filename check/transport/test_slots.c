@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_seats.c - numbers of datagrams, RDMA_PS_UDP, and strangers at the TCP ports where clients ask for them: any user
+ * test_slots.c - numbers of datagrams, RDMA_PS_UDP, and strangers at the TCP ports where clients ask for them: any user
  * of a host can listen there, before the number's owner or after, and must not get the datagrams.
  */
 #include <arpa/inet.h>
@@ -18,7 +18,7 @@
 
 enum { NUMBER = 7321, ASKED_AT = 12, RESOLVE_MS = 5000, WAIT_MS = 30000, STRANGERS_QPN = 0x1234 };
 
-/* What a stranger at a seat says to a question. */
+/* What a stranger at a slot says to a question. */
 enum stranger { CLAIMS, OTHER_NUMBER, NOT_OURS };
 
 static struct sockaddr_in own(void)
@@ -29,7 +29,7 @@ static struct sockaddr_in own(void)
 
 /* ---- The stranger, a thread ---- */
 
-static int seat_fd = -1;
+static int slot_fd = -1;
 static enum stranger stranger;
 static pthread_t thread;
 static atomic_uint asked;
@@ -41,7 +41,7 @@ static void *serve(void *arg)
     int fd;
 
     said_put(&other, 8, 2, 8); /* no such service */
-    while ((fd = accept(seat_fd, NULL, NULL)) != -1) {
+    while ((fd = accept(slot_fd, NULL, NULL)) != -1) {
         ssize_t got = recv(fd, question.bytes, 196, MSG_WAITALL);
         const struct said *reply = stranger == CLAIMS ? &claim : &other;
 
@@ -56,24 +56,24 @@ static void *serve(void *arg)
     return arg;
 }
 
-static void take_seat(unsigned seat, enum stranger kind)
+static void take_slot(unsigned slot, enum stranger kind)
 {
     struct sockaddr_in at = own();
 
-    at.sin_port = cm_number_seat(htons(NUMBER), seat);
-    seat_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    ck_assert_int_eq(setsockopt(seat_fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)), 0);
-    ck_assert_int_eq(bind(seat_fd, (struct sockaddr *)&at, sizeof at), 0);
-    ck_assert_int_eq(listen(seat_fd, 8), 0);
+    at.sin_port = cm_number_slot(htons(NUMBER), slot);
+    slot_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(setsockopt(slot_fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)), 0);
+    ck_assert_int_eq(bind(slot_fd, (struct sockaddr *)&at, sizeof at), 0);
+    ck_assert_int_eq(listen(slot_fd, 8), 0);
     stranger = kind;
     ck_assert_int_eq(pthread_create(&thread, NULL, serve, NULL), 0);
 }
 
-static void leave_seat(void)
+static void leave_slot(void)
 {
-    shutdown(seat_fd, SHUT_RDWR);
+    shutdown(slot_fd, SHUT_RDWR);
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
-    close(seat_fd);
+    close(slot_fd);
 }
 
 /* ---- The number's owner, and its client ---- */
@@ -182,23 +182,23 @@ START_TEST(the_owner_alone)
 }
 END_TEST
 
-/* `_i`: the stranger is there before the owner, and has the first seat; or after it, and has the last one. */
+/* `_i`: the stranger is there before the owner, and has the first slot; or after it, and has the last one. */
 START_TEST(two_that_claim_it)
 {
     struct rdma_cm_id *listener, *client;
 
     if (_i == 0)
-        take_seat(0, CLAIMS);
+        take_slot(0, CLAIMS);
     listener = listen_for_number();
     if (_i == 1)
-        take_seat(NUMBER_SEATS - 1, CLAIMS);
+        take_slot(NUMBER_SLOTS - 1, CLAIMS);
     client = ask();
     answer();
     expect_refusal(-EADDRINUSE);
     ck_assert_uint_eq(asked, 1);
     soft_destroy_id(client);
     soft_destroy_id(listener);
-    leave_seat();
+    leave_slot();
 }
 END_TEST
 
@@ -207,7 +207,7 @@ START_TEST(one_that_claims_another)
 {
     struct rdma_cm_id *listener, *client;
 
-    take_seat(_i / 2 == 0 ? 0 : 3, _i % 2 == 0 ? OTHER_NUMBER : NOT_OURS);
+    take_slot(_i / 2 == 0 ? 0 : 3, _i % 2 == 0 ? OTHER_NUMBER : NOT_OURS);
     listener = listen_for_number();
     client = ask();
     answer();
@@ -215,7 +215,7 @@ START_TEST(one_that_claims_another)
     ck_assert_uint_eq(asked, 1);
     soft_destroy_id(client);
     soft_destroy_id(listener);
-    leave_seat();
+    leave_slot();
 }
 END_TEST
 
@@ -228,22 +228,22 @@ START_TEST(nobody_there)
 }
 END_TEST
 
-START_TEST(whose_a_seat_is)
+START_TEST(whose_a_slot_is)
 {
     uid_t owner = (uid_t)-1;
 
-    ck_assert(!cm_number_find_owner(cm_number_seat(htons(NUMBER), 5), &owner));
-    take_seat(5, CLAIMS);
-    ck_assert(cm_number_find_owner(cm_number_seat(htons(NUMBER), 5), &owner));
+    ck_assert(!cm_number_find_owner(cm_number_slot(htons(NUMBER), 5), &owner));
+    take_slot(5, CLAIMS);
+    ck_assert(cm_number_find_owner(cm_number_slot(htons(NUMBER), 5), &owner));
     ck_assert_uint_eq(owner, geteuid());
-    leave_seat();
+    leave_slot();
 }
 END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("seats");
-    TCase *tcase = tcase_create("seats");
+    Suite *suite = suite_create("slots");
+    TCase *tcase = tcase_create("slots");
 
     suite_add_tcase(suite, tcase);
     tcase_set_timeout(tcase, 60);
@@ -252,6 +252,6 @@ int main(void)
     tcase_add_loop_test(tcase, two_that_claim_it, 0, 2);
     tcase_add_loop_test(tcase, one_that_claims_another, 0, 4);
     tcase_add_test(tcase, nobody_there);
-    tcase_add_test(tcase, whose_a_seat_is);
+    tcase_add_test(tcase, whose_a_slot_is);
     return run_suite(suite);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * meet.c - fuzzes how two ends come to share memory: who brings it to a listener, who takes it from one who
- * connects, and what is written on the board of calls afterwards. What comes is a right greeting with any byte
+ * connects, and what is written on the bitmap of calls afterwards. What comes is a right greeting with any byte
  * of it another, and descriptors that are the right ones, or memory that can be cut, pipes and sockets, bells
  * that wait; and calls of the system fail meanwhile.
  *
@@ -151,7 +151,7 @@ static int make_file(unsigned kind)
     case 1:
         return __real_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     case 2:
-        return memory(sizeof(struct shm_board), seals);
+        return memory(sizeof(struct shm_bitmap), seals);
     case 3:
         return full_bell(0);
     case 4:
@@ -322,18 +322,18 @@ static void visit(uint8_t how)
         shm_peer_free(peer);
 }
 
-/* Peers write on the board what they like, and ring. */
+/* Peers write on the bitmap what they like, and ring. */
 static void call(uint8_t how)
 {
     struct shm_slots *slots = world->device.shm.slots;
     struct input *input = &world->input;
 
     if (slots && how & 16)
-        shm_board_call(slots->board, input_below(input, SHM_SLOTS));
+        shm_bitmap_call(slots->bitmap, input_below(input, SHM_SLOTS));
     if (slots && how & 32)
-        atomic_store(&slots->board->calls[input_u8(input)], input_u64(input));
+        atomic_store(&slots->bitmap->calls[input_u8(input)], input_u64(input));
     if (slots && how & 64)
-        atomic_store(&slots->board->sums[how & 3], input_u64(input));
+        atomic_store(&slots->bitmap->sums[how & 3], input_u64(input));
     if (how & 128 && world->device.shm.ready)
         (void)fds_flag(world->device.shm.bell, true);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ring.c - ring and doorbell: shm.c with its rings and boards, between two contexts of which each has a thread,
+ * ring.c - ring and doorbell: shm.c with its rings and bitmaps, between two contexts of which each has a thread,
  * as there are two processes. The rings have room for two trains, so that room is waited for, too.
  */
 #include <string.h>
@@ -24,12 +24,12 @@
 #endif
 #include "soft/link/shm_ring.c"
 #undef MASK
-#include "soft/link/shm_board.c"
+#include "soft/link/shm_bitmap.c"
 #include "soft/link/shm.c"
 #include "soft/link/shm_peer.c"
 
 #define TRAIN 40  /* bytes; two of them fill a ring */
-#define SLOTTED 2 /* peers of the context that has a board */
+#define SLOTTED 2 /* peers of the context that has a bitmap */
 
 /* Two contexts, a process each; the second one has a peer for each thread that sends to it. */
 static struct end {
@@ -42,7 +42,7 @@ static struct shm_peer out[SLOTTED], in[SLOTTED];
 static struct shm_bell bells[1 + SLOTTED]; /* there's, and each here's: by what is here a descriptor */
 static struct shm_area areas[SLOTTED];
 static struct shm_slots slots;
-static struct shm_board board;
+static struct shm_bitmap bitmap;
 
 /* ---- What shm.c asks of others --------------------------------------------------------------- */
 
@@ -128,9 +128,9 @@ static void make_peer(struct shm_peer *peer, struct end *end, struct shm_area *a
 static void prepare_pairs(int pairs, bool slotted)
 {
     memset(areas, 0, sizeof areas);
-    memset(&board, 0, sizeof board);
+    memset(&bitmap, 0, sizeof bitmap);
     memset(&slots, 0, sizeof slots);
-    slots.board = &board;
+    slots.bitmap = &bitmap;
     make_end(&there, 0);
     if (slotted)
         there.shm.slots = &slots;
@@ -143,7 +143,7 @@ static void prepare_pairs(int pairs, bool slotted)
         in[i].slots = &slots;
         in[i].slot = shm_slot_reserve(&slots);
         slots.slot_owner[in[i].slot] = &in[i];
-        out[i].board = &board;
+        out[i].bitmap = &bitmap;
         out[i].slot_there = (unsigned)in[i].slot;
     }
 }

@@ -115,8 +115,8 @@ START_TEST(with_many_peers_there_are_slots)
                "peer %d has a slot", i);
         expect(i < SHM_UNSLOTTED || (near[i]->slots != NULL && far[i]->slots != NULL), "peer %d has no slot",
                i);
-        ck_assert_int_eq(far[i]->board != NULL, near[i]->slots != NULL);
-        ck_assert_int_eq(near[i]->board != NULL, far[i]->slots != NULL);
+        ck_assert_int_eq(far[i]->bitmap != NULL, near[i]->slots != NULL);
+        ck_assert_int_eq(near[i]->bitmap != NULL, far[i]->slots != NULL);
         if (near[i]->slots != NULL)
             ck_assert_uint_eq(far[i]->slot_there, (unsigned)near[i]->slot);
         if (far[i]->slots != NULL)
@@ -223,8 +223,8 @@ static size_t fill_ring(struct shm_peer *from)
         bytes += SHM_MTU;
     }
     ck_assert(shm_ring_calls(&from->out));
-    if (from->board != NULL)
-        shm_board_call(from->board, from->slot_there);
+    if (from->bitmap != NULL)
+        shm_bitmap_call(from->bitmap, from->slot_there);
     return bytes;
 }
 
@@ -262,7 +262,7 @@ START_TEST(others_are_not_looked_at)
     put(near[0]); /* without a slot */
     look(there);
     ck_assert(is_taken(near[0]) && !is_taken(near[PEERS - 1]));
-    shm_board_call(near[PEERS - 1]->board, near[PEERS - 1]->slot_there);
+    shm_bitmap_call(near[PEERS - 1]->bitmap, near[PEERS - 1]->slot_there);
     look(there);
     ck_assert(is_taken(near[PEERS - 1]));
 }
@@ -303,12 +303,12 @@ END_TEST
 START_TEST(any_bit_may_be_set)
 {
     for (int i = 0; i < SHM_SLOTS / 64; i++)
-        atomic_store(&far[SHM_UNSLOTTED]->slots->board->calls[i], UINT64_MAX);
+        atomic_store(&far[SHM_UNSLOTTED]->slots->bitmap->calls[i], UINT64_MAX);
     for (int i = 0; i < SHM_SLOTS / 64 / 64; i++)
-        atomic_store(&far[SHM_UNSLOTTED]->slots->board->sums[i], UINT64_MAX);
+        atomic_store(&far[SHM_UNSLOTTED]->slots->bitmap->sums[i], UINT64_MAX);
     look(there);
     put(near[PEERS - 1]);
-    shm_board_call(near[PEERS - 1]->board, near[PEERS - 1]->slot_there);
+    shm_bitmap_call(near[PEERS - 1]->bitmap, near[PEERS - 1]->slot_there);
     look(there);
     ck_assert(is_taken(near[PEERS - 1]));
 }

@@ -272,7 +272,7 @@ START_TEST(one_file_too_many)
 }
 END_TEST
 
-/* Who agreed has kept descriptors free for bell and board: no shortage keeps them from coming. */
+/* Who agreed has kept descriptors free for bell and bitmap: no shortage keeps them from coming. */
 START_TEST(there_is_room_for_the_bell)
 {
     struct shm_peer *one = shm_offer(&here->shm, &address, token, &why), *other;
@@ -291,24 +291,24 @@ START_TEST(there_is_room_for_the_bell)
 }
 END_TEST
 
-/* A slot without a board, a board without a slot, a slot that no board has, and boards that are none. */
-START_TEST(a_board_is_looked_at)
+/* A slot without a bitmap, a bitmap without a slot, a slot that no bitmap has, and bitmaps that are none. */
+START_TEST(a_bitmap_is_looked_at)
 {
     int unsealed = memfd_create("unsealed", MFD_ALLOW_SEALING), bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     struct shm_slots *slots = shm_slots_new();
-    ck_assert_int_eq(ftruncate(unsealed, sizeof(struct shm_board)), 0);
+    ck_assert_int_eq(ftruncate(unsealed, sizeof(struct shm_bitmap)), 0);
     const struct {
         uint32_t slot;
-        int board;
+        int bitmap;
     } cases[] = {{5, -1}, {UINT32_MAX, slots->memory}, {SHM_SLOTS, slots->memory}, {5, unsealed}, {5, bell},
                  {5, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct shm_peer *peer = shm_offer(&here->shm, &address, token, &why);
         ck_assert_ptr_nonnull(peer);
-        int guest = shm_meeting_find(meeting, token), fds[2] = {bell, cases[i].board}, next = dup(0), again;
+        int guest = shm_meeting_find(meeting, token), fds[2] = {bell, cases[i].bitmap}, next = dup(0), again;
         close(next);
         ck_assert(
-            shm_pass_send(guest, &cases[i].slot, sizeof cases[i].slot, fds, cases[i].board == -1 ? 1 : 2));
+            shm_pass_send(guest, &cases[i].slot, sizeof cases[i].slot, fds, cases[i].bitmap == -1 ? 1 : 2));
         close(guest);
         ck_assert_int_eq(shm_accepted(peer), EPROTO);
         shm_peer_free(peer);
@@ -573,7 +573,7 @@ static Suite *suite(void)
     tcase_add_test(tcase, a_bell_is_looked_at);
     tcase_add_test(tcase, a_bell_is_kept_once);
     tcase_add_test(tcase, a_child_has_bells_of_its_own);
-    tcase_add_test(tcase, a_board_is_looked_at);
+    tcase_add_test(tcase, a_bitmap_is_looked_at);
     tcase_add_test(tcase, another_user_is_no_guest);
     tcase_add_test(tcase, a_stranger_who_lingers);
     tcase_add_test(tcase, a_door_full_of_strangers);

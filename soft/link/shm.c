@@ -90,8 +90,8 @@ uint8_t *shm_link_room(struct soft_link *link, size_t size, size_t *limit)
 /* Wakes a peer after this end has cleared one of its flags: sets its bit and writes its eventfd. */
 static void call(struct shm_peer *peer)
 {
-    if (peer->board != NULL)
-        shm_board_call(peer->board, peer->slot_there);
+    if (peer->bitmap != NULL)
+        shm_bitmap_call(peer->bitmap, peer->slot_there);
     shm_bell_ring(peer->bell->fd);
 }
 
@@ -255,7 +255,7 @@ static void called(void *arg, unsigned slot)
 /* Takes the bits of the bitmap, and puts their peers on the list of those to poll. Returns their number. */
 static unsigned take_calls(struct shm *shm)
 {
-    return shm->slots == NULL ? 0 : shm_board_take(shm->slots->board, called, shm);
+    return shm->slots == NULL ? 0 : shm_bitmap_take(shm->slots->bitmap, called, shm);
 }
 
 /* Before the rings are polled: takes the bits, counts the flags that peers have cleared, and reads the eventfd if a

@@ -12,7 +12,7 @@
  * it stops polling without that, the service thread sets them.
  *
  * Polling. A context polls the rings of its first few peers each time. Each further peer has a slot ("slot") in a
- * notification bitmap (shm_board.h), and its ring is polled only if the peer has set its bit or the ring was not empty
+ * notification bitmap (shm_bitmap.h), and its ring is polled only if the peer has set its bit or the ring was not empty
  * at the end of the last poll. The cost of a poll therefore depends on the number of active peers, not of all peers.
  *
  * Trust. A peer can do no more than the packets of its queue pair could. The memory is sealed, so the peer can't
@@ -28,7 +28,7 @@
 #include "soft/engine/wire.h"
 #include "soft/service/service.h"
 #include "shm_bell.h"
-#include "shm_board.h"
+#include "shm_bitmap.h"
 #include "shm_ring.h"
 
 #define SHM_MTU 65536       /* bytes: few packets; copying in and copying out overlap, and stay in cache */
@@ -72,8 +72,8 @@ struct shm_peer {
     bool failed;             /* a ring is broken, and the queue pair has been put into the error state */
     struct shm_slots *slots; /* where it has its slot; NULL: it has none */
     int slot;
-    struct shm_bell *bell;   /* the peer's eventfd; NULL: not known yet */
-    struct shm_board *board; /* its bitmap, where slot_there is our slot; NULL: we have none */
+    struct shm_bell *bell;     /* the peer's eventfd; NULL: not known yet */
+    struct shm_bitmap *bitmap; /* its bitmap, where slot_there is our slot; NULL: we have none */
     unsigned slot_there;
     /* Descriptors of a connecting end until the listener has answered, else -1. `spare` reserves a descriptor for the
      * peer's bitmap. */

@@ -85,17 +85,17 @@ static size_t add_call(const struct shm *shm, const struct shm_peer *peer, int *
  * stay the caller's. */
 static bool take_call(struct shm_peer *peer, const int fds[2], uint32_t slot)
 {
-    bool has_board = fds[1] != -1;
+    bool has_bitmap = fds[1] != -1;
 
     errno = EPROTO;
-    if (has_board != (slot != NO_SLOT) || (has_board && slot >= SHM_SLOTS))
+    if (has_bitmap != (slot != NO_SLOT) || (has_bitmap && slot >= SHM_SLOTS))
         return false;
-    if (has_board && (peer->board = shm_board_map(fds[1])) == NULL)
+    if (has_bitmap && (peer->bitmap = shm_bitmap_map(fds[1])) == NULL)
         return false;
     peer->bell = shm_bell_take(fds[0]);
     if (peer->bell == NULL)
         return false;
-    if (has_board)
+    if (has_bitmap)
         fds_close(fds[1]);
     peer->slot_there = slot;
     return true;

@@ -135,8 +135,8 @@ void shm_peer_free(struct shm_peer *peer)
         shm_slot_give_back(peer->slots, peer->slot);
     if (peer->bell != NULL)
         shm_bell_give_back(peer->bell);
-    if (peer->board != NULL)
-        shm_board_unmap(peer->board);
+    if (peer->bitmap != NULL)
+        shm_bitmap_unmap(peer->bitmap);
     munmap(peer->area, sizeof *peer->area);
     free(peer);
 }

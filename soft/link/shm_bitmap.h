@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * shm_board.h - the notification bitmap ("board") by which a context with many peers knows which rings to poll.
+ * shm_bitmap.h - the notification bitmap ("bitmap") by which a context with many peers knows which rings to poll.
  *
  * Each peer has a slot ("slot"), and the bitmap one bit for each slot. A process that clears a need-wakeup flag of the
  * context (shm_ring.h) sets the bit of its slot before it writes the context's eventfd. All peers have mapped the
@@ -8,8 +8,8 @@
  * write to the eventfd for which no bit is set all rings are polled. A peer that clears the bits of others could as
  * well read the eventfd, which it has, too (shm.h).
  */
-#ifndef SOFT_SHM_BOARD_H
-#define SOFT_SHM_BOARD_H
+#ifndef SOFT_SHM_BITMAP_H
+#define SOFT_SHM_BITMAP_H
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -17,9 +17,9 @@
 #define SHM_SLOTS 16384
 
 /* The bitmap, mapped by the context and by its peers. */
-struct shm_board {
+struct shm_bitmap {
     /* One bit for each word of `calls` that has a bit set. Set after that bit, and cleared before it. Both are set with
-     * release, which pairs with the acquire exchanges of shm_board_take(). */
+     * release, which pairs with the acquire exchanges of shm_bitmap_take(). */
     _Alignas(64) _Atomic uint64_t sums[SHM_SLOTS / 64 / 64];
     _Alignas(64) _Atomic uint64_t calls[SHM_SLOTS / 64];
 };
@@ -28,7 +28,7 @@ struct shm_peer;
 
 /* A context's slots. Freed when the context and all peers that have a slot are gone. */
 struct shm_slots {
-    struct shm_board *board;
+    struct shm_bitmap *bitmap;
     int memory; /* descriptor of the bitmap, sent to each new peer */
     /* References: the context's, and one for each slot in use. acq_rel when one is dropped, so that the thread that
      * drops the last one sees what all others have done. */
@@ -49,11 +49,11 @@ void shm_slot_give_back(struct shm_slots *slots, int slot);
 void shm_slots_each(struct shm_slots *slots, void (*each)(void *arg, unsigned slot), void *arg);
 
 /* Maps a bitmap whose descriptor a peer sent; the descriptor stays the caller's. NULL and errno: it is no bitmap. */
-struct shm_board *shm_board_map(int memory);
-void shm_board_unmap(struct shm_board *board);
+struct shm_bitmap *shm_bitmap_map(int memory);
+void shm_bitmap_unmap(struct shm_bitmap *bitmap);
 /* Sets the bit of our slot in the peer's bitmap. The caller then writes the peer's eventfd. */
-void shm_board_call(struct shm_board *board, unsigned slot);
+void shm_bitmap_call(struct shm_bitmap *bitmap, unsigned slot);
 /* Clears all bits that are set and calls `called` for each. Returns how many they were. */
-unsigned shm_board_take(struct shm_board *board, void (*called)(void *arg, unsigned slot), void *arg);
+unsigned shm_bitmap_take(struct shm_bitmap *bitmap, void (*called)(void *arg, unsigned slot), void *arg);
 
 #endif

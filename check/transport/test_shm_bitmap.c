@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_shm_board.c - who has called a context with many peers (shm_board.h): the board and its slots. */
+/* test_shm_bitmap.c - who has called a context with many peers (shm_bitmap.h): the bitmap and its slots. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include "check/support/endpoints.h"
 #include "core/base/fds.h"
-#include "soft/link/shm_board.h"
+#include "soft/link/shm_bitmap.h"
 
 enum { CALLERS = 2, CALLS = 40000 };
 
@@ -13,13 +13,13 @@ static struct shm_slots *slots;
 static atomic_bool called[SHM_SLOTS];
 static unsigned heard;
 
-static void begin_board(void)
+static void begin_bitmap(void)
 {
     slots = shm_slots_new();
     ck_assert_ptr_nonnull(slots);
 }
 
-static void end_board(void)
+static void end_bitmap(void)
 {
     shm_slots_leave(slots);
 }
@@ -34,7 +34,7 @@ static void hear(void *arg, unsigned slot)
 static void call(unsigned slot)
 {
     atomic_store(&called[slot], true);
-    shm_board_call(slots->board, slot);
+    shm_bitmap_call(slots->bitmap, slot);
 }
 
 START_TEST(each_call_is_told_once)
@@ -42,16 +42,16 @@ START_TEST(each_call_is_told_once)
     static const unsigned some[] = {0, 1, 63, 64, 4095, 4096, 4097, 12288, SHM_SLOTS - 1};
     const unsigned count = sizeof some / sizeof *some;
 
-    ck_assert_uint_eq(shm_board_take(slots->board, hear, slots), 0);
+    ck_assert_uint_eq(shm_bitmap_take(slots->bitmap, hear, slots), 0);
     for (unsigned i = 0; i < count; i++)
         call(some[i]);
     call(some[2]);
-    ck_assert_uint_eq(shm_board_take(slots->board, hear, slots), count);
+    ck_assert_uint_eq(shm_bitmap_take(slots->bitmap, hear, slots), count);
     ck_assert_uint_eq(heard, count);
-    ck_assert_uint_eq(shm_board_take(slots->board, hear, slots), 0);
+    ck_assert_uint_eq(shm_bitmap_take(slots->bitmap, hear, slots), 0);
     for (unsigned slot = 0; slot < SHM_SLOTS; slot++)
         call(slot);
-    ck_assert_uint_eq(shm_board_take(slots->board, hear, slots), SHM_SLOTS);
+    ck_assert_uint_eq(shm_bitmap_take(slots->bitmap, hear, slots), SHM_SLOTS);
 }
 END_TEST
 
@@ -68,7 +68,7 @@ static void note(void *arg, unsigned slot)
 {
     (void)arg;
     atomic_store(&called[slot],
-                 false); /* before the next look at the board: a call that comes now is told again */
+                 false); /* before the next look at the bitmap: a call that comes now is told again */
 }
 
 /* Whoever calls while somebody looks is told then or the next time. */
@@ -82,10 +82,10 @@ START_TEST(no_call_is_lost_among_threads)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, call_often, &firsts[i]), 0);
     }
     for (int i = 0; i < CALLS; i++)
-        shm_board_take(slots->board, note, NULL);
+        shm_bitmap_take(slots->bitmap, note, NULL);
     for (unsigned i = 0; i < CALLERS; i++)
         pthread_join(threads[i], NULL);
-    shm_board_take(slots->board, note, NULL);
+    shm_bitmap_take(slots->bitmap, note, NULL);
     for (unsigned slot = 0; slot < SHM_SLOTS; slot++)
         expect(!atomic_load(&called[slot]), "the call of slot %u was lost", slot);
 }
@@ -132,15 +132,15 @@ END_TEST
 
 static Suite *suite(void)
 {
-    Suite *suite = suite_create("shm board");
-    TCase *board = tcase_create("board");
+    Suite *suite = suite_create("shm bitmap");
+    TCase *bitmap = tcase_create("bitmap");
 
-    tcase_add_checked_fixture(board, begin_board, end_board);
-    tcase_add_test(board, each_call_is_told_once);
-    tcase_add_test(board, no_call_is_lost_among_threads);
-    tcase_add_test(board, slots_are_given_back);
-    tcase_add_test(board, slots_outlive_their_context);
-    suite_add_tcase(suite, board);
+    tcase_add_checked_fixture(bitmap, begin_bitmap, end_bitmap);
+    tcase_add_test(bitmap, each_call_is_told_once);
+    tcase_add_test(bitmap, no_call_is_lost_among_threads);
+    tcase_add_test(bitmap, slots_are_given_back);
+    tcase_add_test(bitmap, slots_outlive_their_context);
+    suite_add_tcase(suite, bitmap);
     return suite;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* shm_board.c - slots and the notification bitmap: shm_board.h. */
+/* shm_bitmap.c - slots and the notification bitmap: shm_bitmap.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include "core/base/fds.h"
-#include "shm_board.h"
+#include "shm_bitmap.h"
 #include "shm_sealed.h"
 
 /* Clears the lowest bit that is set, and returns its index. */
@@ -20,8 +20,8 @@ static unsigned next_bit(uint64_t *bits)
 
 static void free_slots(struct shm_slots *slots)
 {
-    if (slots->board != NULL)
-        shm_board_unmap(slots->board);
+    if (slots->bitmap != NULL)
+        shm_bitmap_unmap(slots->bitmap);
     if (slots->memory != -1)
         fds_close(slots->memory);
     free(slots);
@@ -34,10 +34,10 @@ struct shm_slots *shm_slots_new(void)
 
     if (slots == NULL)
         return NULL;
-    slots->memory = shm_sealed_make(sizeof *slots->board);
-    slots->board = slots->memory == -1 ? NULL : shm_board_map(slots->memory);
+    slots->memory = shm_sealed_make(sizeof *slots->bitmap);
+    slots->bitmap = slots->memory == -1 ? NULL : shm_bitmap_map(slots->memory);
     atomic_init(&slots->users, 1);
-    if (slots->board != NULL)
+    if (slots->bitmap != NULL)
         return slots;
     error = errno;
     free_slots(slots);
@@ -89,25 +89,25 @@ void shm_slots_each(struct shm_slots *slots, void (*each)(void *arg, unsigned sl
 
 /* ---- The bitmap ---- */
 
-struct shm_board *shm_board_map(int memory)
+struct shm_bitmap *shm_bitmap_map(int memory)
 {
-    return shm_sealed_map(memory, sizeof(struct shm_board));
+    return shm_sealed_map(memory, sizeof(struct shm_bitmap));
 }
 
-void shm_board_unmap(struct shm_board *board)
+void shm_bitmap_unmap(struct shm_bitmap *bitmap)
 {
-    munmap(board, sizeof *board);
+    munmap(bitmap, sizeof *bitmap);
 }
 
-void shm_board_call(struct shm_board *board, unsigned slot)
+void shm_bitmap_call(struct shm_bitmap *bitmap, unsigned slot)
 {
     unsigned word = slot / 64;
 
-    atomic_fetch_or_explicit(&board->calls[word], UINT64_C(1) << slot % 64, memory_order_release);
-    atomic_fetch_or_explicit(&board->sums[word / 64], UINT64_C(1) << word % 64, memory_order_release);
+    atomic_fetch_or_explicit(&bitmap->calls[word], UINT64_C(1) << slot % 64, memory_order_release);
+    atomic_fetch_or_explicit(&bitmap->sums[word / 64], UINT64_C(1) << word % 64, memory_order_release);
 }
 
-/* Clears a word and returns its bits. The acquire exchange pairs with the releases of shm_board_call(). */
+/* Clears a word and returns its bits. The acquire exchange pairs with the releases of shm_bitmap_call(). */
 static uint64_t take(_Atomic uint64_t *bits)
 {
     return atomic_load_explicit(bits, memory_order_relaxed) == 0
@@ -115,15 +115,15 @@ static uint64_t take(_Atomic uint64_t *bits)
                : atomic_exchange_explicit(bits, 0, memory_order_acquire);
 }
 
-unsigned shm_board_take(struct shm_board *board, void (*called)(void *arg, unsigned slot), void *arg)
+unsigned shm_bitmap_take(struct shm_bitmap *bitmap, void (*called)(void *arg, unsigned slot), void *arg)
 {
     unsigned count = 0;
 
     for (unsigned sum = 0; sum < SHM_SLOTS / 64 / 64; sum++) {
-        for (uint64_t words = take(&board->sums[sum]); words != 0;) {
+        for (uint64_t words = take(&bitmap->sums[sum]); words != 0;) {
             unsigned word = sum * 64 + next_bit(&words);
 
-            for (uint64_t slots = take(&board->calls[word]); slots != 0; count++)
+            for (uint64_t slots = take(&bitmap->calls[word]); slots != 0; count++)
                 called(arg, word * 64 + next_bit(&slots));
         }
     }

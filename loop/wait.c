@@ -17,13 +17,13 @@
 
 /* The eventfd of a thread that waits, kept until the thread ends. Only its thread uses it, except that other
  * threads signal it. */
-struct thread_bell {
+struct thread_wakefd {
     bool made;
     unsigned generation; /* to detect that a forked child inherited it from its parent */
-    struct doorbell bell;
+    struct doorbell wakefd;
 };
 
-static _Thread_local struct thread_bell own_bell;
+static _Thread_local struct thread_wakefd own_wakefd;
 
 /* The delivering thread must not touch the wait after the waiting thread may have returned. DELIVERING is the
  * state in between. */
@@ -32,17 +32,17 @@ enum { WAITING, DELIVERING, DONE };
 /* ---- The thread's eventfd ------------------------------------------------------------------------------- */
 
 /* Called at the thread's end. The thread that returns from main() ends with the process. */
-static void close_bell(void *argument)
+static void close_wakefd(void *argument)
 {
-    struct thread_bell *bell = argument;
+    struct thread_wakefd *wakefd = argument;
 
-    if (bell->made && bell->generation == xs_generation())
-        doorbell_close(&bell->bell);
-    bell->made = false;
+    if (wakefd->made && wakefd->generation == xs_generation())
+        doorbell_close(&wakefd->wakefd);
+    wakefd->made = false;
 }
 
-/* Have close_bell() called at the end of this thread. Returns 0 or an errno. */
-static int close_at_end(struct thread_bell *bell)
+/* Have close_wakefd() called at the end of this thread. Returns 0 or an errno. */
+static int close_at_end(struct thread_wakefd *wakefd)
 {
     /* the key + 1. If two threads make a key, the first one's exchange wins, and pairs with the loads that find
      * it */
@@ -51,28 +51,28 @@ static int close_at_end(struct thread_bell *bell)
 
     if (atomic_load(&known) == 0) {
         pthread_key_t key;
-        int error = pthread_key_create(&key, close_bell);
+        int error = pthread_key_create(&key, close_wakefd);
 
         if (error != 0)
             return error;
         if (!atomic_compare_exchange_strong(&known, &none, key + 1))
             pthread_key_delete(key);
     }
-    return pthread_setspecific(atomic_load(&known) - 1, bell);
+    return pthread_setspecific(atomic_load(&known) - 1, wakefd);
 }
 
 /* Get the thread's eventfd. If no descriptor is available, its fd is -1, and the thread polls every LOOK_NS. */
-static const struct doorbell *get_bell(void)
+static const struct doorbell *get_wakefd(void)
 {
-    struct thread_bell *bell = &own_bell;
+    struct thread_wakefd *wakefd = &own_wakefd;
 
-    if (bell->made && bell->generation == xs_generation())
-        return &bell->bell;
-    bell->bell = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN);
-    bell->made = false;
-    bell->generation = xs_generation();
-    bell->made = close_at_end(bell) == 0 && doorbell_make(&bell->bell) == 0;
-    return &bell->bell;
+    if (wakefd->made && wakefd->generation == xs_generation())
+        return &wakefd->wakefd;
+    wakefd->wakefd = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN);
+    wakefd->made = false;
+    wakefd->generation = xs_generation();
+    wakefd->made = close_at_end(wakefd) == 0 && doorbell_make(&wakefd->wakefd) == 0;
+    return &wakefd->wakefd;
 }
 
 /* ---- Waiting for an operation ------------------------------------------------------------------------ */
@@ -80,7 +80,7 @@ static const struct doorbell *get_bell(void)
 static void wake(struct wait *wait)
 {
     if (!pthread_equal(wait->owner, pthread_self()))
-        doorbell_ring(wait->bell);
+        doorbell_ring(wait->wakefd);
 }
 
 static void deliver(struct waiter *waiter, const exs_event_t *event)
@@ -96,7 +96,7 @@ static void deliver(struct waiter *waiter, const exs_event_t *event)
 void wait_begin(struct wait *wait)
 {
     *wait = (struct wait){.waiter = {.deliver = deliver}, .owner = pthread_self()};
-    wait->bell = get_bell();
+    wait->wakefd = get_wakefd();
 }
 
 static bool is_done(struct wait *wait)
@@ -126,11 +126,11 @@ static const struct timespec *time_left(uint64_t deadline, struct timespec *left
  * handler ran. */
 static bool sleep_on(struct wait *wait, struct queue *home, const sigset_t *mask)
 {
-    struct xs_sleeper sleeper = {.bell = wait->bell};
+    struct xs_sleeper sleeper = {.wakefd = wait->wakefd};
     struct timespec left;
 
     xs_sleep_begin(home, &sleeper);
-    if (wait->bell->fd < 0 && sleeper.deadline > now_ns() + LOOK_NS)
+    if (wait->wakefd->fd < 0 && sleeper.deadline > now_ns() + LOOK_NS)
         sleeper.deadline = now_ns() + LOOK_NS;
     int ready = ppoll(sleeper.fds, (nfds_t)sleeper.count, time_left(sleeper.deadline, &left), mask);
     bool interrupted = ready < 0 && errno == EINTR;
@@ -139,7 +139,7 @@ static bool sleep_on(struct wait *wait, struct queue *home, const sigset_t *mask
     if (ready < 0)
         sched_yield();
     else if (sleeper.fds[0].revents != 0)
-        doorbell_hear(wait->bell);
+        doorbell_hear(wait->wakefd);
     return interrupted;
 }
 

@@ -21,8 +21,8 @@
 struct wait { /* on the stack of the waiting thread */
     struct waiter waiter;
     pthread_t owner;
-    const struct doorbell *bell; /* eventfd by which other threads wake the owner */
-    _Atomic int state;           /* WAITING, DELIVERING, DONE: deliver()'s release stores pair with is_done() */
+    const struct doorbell *wakefd; /* eventfd by which other threads wake the owner */
+    _Atomic int state; /* WAITING, DELIVERING, DONE: deliver()'s release stores pair with is_done() */
     exs_event_t event;
 };
 

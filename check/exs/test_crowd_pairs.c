@@ -21,7 +21,7 @@ struct caller { /* the other end: a thread that connects and sends at the same t
     struct inbox box;
     struct address address;
     int first, sockets[ROUNDS];
-    int bell; /* a byte from the server for each round */
+    int wakefd; /* a byte from the server for each round */
 };
 
 static void *call_and_send(void *arg)
@@ -30,7 +30,7 @@ static void *call_and_send(void *arg)
     char bid, bytes[RECEIVES] = "edges";
 
     for (int i = 0; i < ROUNDS; i++) {
-        hear(c->bell, &bid, 1);
+        hear(c->wakefd, &bid, 1);
         int *s = &c->sockets[i];
         must(*s = exs_socket(PF_INET, SOCK_STREAM, 0));
         if (i % 2)
@@ -77,16 +77,16 @@ START_TEST(accepts_and_data_by_edges)
     struct inbox box;
     struct pair pair;
     exs_acceptaddr_t elements[ROUNDS];
-    int bell[2];
+    int wakefd[2];
     char in[RECEIVES];
 
     inbox_open(&box, 4);
     inbox_open(&caller.box, 4);
     pair_open_on(&pair, AF_INET, SOCK_STREAM, &caller.box, &box);
     box.beside = caller.box.beside = NULL; /* each thread looks at its own */
-    must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, bell));
+    must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, wakefd));
     caller.first = pair.client;
-    caller.bell = bell[1];
+    caller.wakefd = wakefd[1];
     caller.address = pair.address;
     e.queue = box.queue;
     must(epoll_ctl(e.epoll, EPOLL_CTL_ADD, exs_qfd(box.queue), &wanted));
@@ -96,7 +96,7 @@ START_TEST(accepts_and_data_by_edges)
         must(exs_accept(pair.listener, &elements[i], 1, 0, box.queue));
         for (int k = 0; k < RECEIVES; k++)
             must(exs_recv(pair.server, in + k, 1, 0, box.queue, NULL, NULL));
-        tell(bell[0], "x", 1);
+        tell(wakefd[0], "x", 1);
         double until = seconds_now() + WAIT_MS / 3e3;
         while (e.accepts <= i || e.receives < RECEIVES * (i + 1)) {
             take_by_edge(&e);
@@ -116,8 +116,8 @@ START_TEST(accepts_and_data_by_edges)
     inbox_close(&box);
     inbox_close(&caller.box);
     close(e.epoll);
-    close(bell[0]);
-    close(bell[1]);
+    close(wakefd[0]);
+    close(wakefd[1]);
 }
 END_TEST
 

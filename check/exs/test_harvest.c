@@ -17,7 +17,7 @@ static uint64_t waiting, taken, came; /* completions, whose names are 1, 2, 3...
 static int events, refusals;          /* not fetched; to arm it, that are yet to come */
 static bool armed;
 static int at_arming, at_polling; /* completions that come right before the next call */
-static int bell;                  /* the other end of the channel's descriptor */
+static int wakefd;                /* the other end of the channel's descriptor */
 
 static void come(int count)
 {
@@ -74,7 +74,7 @@ static void begin(void)
 
     must(pipe(ends));
     channel.fd = ends[0];
-    bell = ends[1];
+    wakefd = ends[1];
     cq.cq_context = &taken;
     context.ops.poll_cq = poll_some;
     context.ops.req_notify_cq = arm;
@@ -234,7 +234,7 @@ START_TEST(a_channel_that_has_ended)
 {
     come(1);
     refusals = 1;
-    must(close(bell));
+    must(close(wakefd));
     harvests(0);
     ck_assert(harvest.gone);
 }

@@ -20,7 +20,7 @@ enum {
     ALONE_FDS = 3,  /* of a connection by blocking calls; */
     NIC_FDS = 10,   /* where its device is the kernel's; */
     QUEUED_FDS = 2, /* of one on a queue; */
-    SHM_FDS = 1,    /* more by shared memory, where each has a context of its own: its peer's bell */
+    SHM_FDS = 1,    /* more by shared memory, where each has a context of its own: its peer's wakefd */
     ALONE_KIB = 34, /* the same in pages that are there, */
     QUEUED_KIB = 12,
     SHM_KIB = 3,

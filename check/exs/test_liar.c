@@ -153,7 +153,7 @@ static void lie_until_seen(const struct lie *lie)
         soft_lock(scene.raw.id->verbs);
         lie->tell();
         soft_unlock(scene.raw.id->verbs);
-        must(fds_flag(liar()->bell->fd, true) ? 0 : -1);
+        must(fds_flag(liar()->wakefd->fd, true) ? 0 : -1);
         inbox_pump(&scene.box, 0);
     }
 }
@@ -194,7 +194,7 @@ START_TEST(other_lies_do_not_matter)
         atomic_store(&peer->out.control->sleeps, i << 16);
         atomic_store(&peer->out.control->wants_room, i);
         soft_unlock(scene.raw.id->verbs);
-        must(fds_flag(peer->bell->fd, true) ? 0 : -1);
+        must(fds_flag(peer->wakefd->fd, true) ? 0 : -1);
         inbox_pump(&scene.box, 0);
     }
     scene_alive();
@@ -221,7 +221,7 @@ START_TEST(scribbles_end_it_at_worst)
             atomic_store_explicit(word, (uint32_t)chance_next(&chance) >> chance_below(&chance, 32),
                                   memory_order_relaxed);
         }
-        must(fds_flag(liar()->bell->fd, true) ? 0 : -1);
+        must(fds_flag(liar()->wakefd->fd, true) ? 0 : -1);
         inbox_pump(&scene.box, 0);
     }
     raw_disconnect(&scene.raw);

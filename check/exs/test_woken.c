@@ -2,9 +2,9 @@
 /*
  * test_woken.c - whoever sleeps is woken, also for what comes when somebody else has looked, and looks no more.
  *
- * Who polls is not rung for, and hears a bell only now and then. What completes by that wakes others all the
+ * Who polls is not rung for, and hears a wakefd only now and then. What completes by that wakes others all the
  * same; a one-sided write completes nothing where it is written to. So here a write is polled for until its
- * bell was heard: then neither a flag is up nor anything rung, and nobody knows. Whoever is to be woken after
+ * wakefd was heard: then neither a flag is up nor anything rung, and nobody knows. Whoever is to be woken after
  * that has nobody else, for the service thread is suspended.
  *
  * A thread's time can be its own here: it stands still, or goes on where it is looked at. And a thread can be
@@ -29,7 +29,7 @@
 #define STEP_NS 1000   /* of a time that goes on, with each look at it */
 #define LATE_MS ((int)(LATE_S * 1e3))
 
-enum { HEARD = 2048 }; /* of so many polls one hears the bell: one of 1024 does */
+enum { HEARD = 2048 }; /* of so many polls one hears the wakefd: one of 1024 does */
 
 /* ---- Time -------------------------------------------------------------------------------- */
 
@@ -367,7 +367,7 @@ static void look_on(EV_P_ exs_ev *w, exs_event_t *events, int count)
 }
 
 /* One that slept before the loop began to look, and is not done when a callback waits for it. It is held when
- * it is about to call the kernel, so that the write's bell does not wake it; a limit has it look at the clock
+ * it is about to call the kernel, so that the write's wakefd does not wake it; a limit has it look at the clock
  * there. */
 START_TEST(a_thread_is_woken_while_a_callback_waits)
 {

@@ -38,7 +38,7 @@ static struct shared { /* with the processes of the cell */
         order;  /* set by the striker; the forwarder's ORDER_NONE is the answer, and publishes `struck` */
     int struck; /* connections */
 } * shared;
-static int bell; /* the eventfd that is signaled after an order */
+static int wakefd; /* the eventfd that is signaled after an order */
 static struct passage pairs[PAIRS];
 static struct chance chance;
 
@@ -87,7 +87,7 @@ static void obey(void)
     enum order order = (enum order)atomic_load(&shared->order);
     eventfd_t count;
 
-    eventfd_read(bell, &count);
+    eventfd_read(wakefd, &count);
     shared->struck = 0;
     for (int i = 0; i < PAIRS; i++)
         shared->struck += strike_pair(&pairs[i], order);
@@ -204,7 +204,7 @@ static void run_forwarder(int fd, void *seed)
     tell(fd, &here, sizeof here);
     for (;;) {
         struct pollfd wait[3 + 2 * PAIRS] = {
-            {.fd = fd, .events = POLLIN}, {.fd = bell, .events = POLLIN}, {.fd = listener, .events = POLLIN}};
+            {.fd = fd, .events = POLLIN}, {.fd = wakefd, .events = POLLIN}, {.fd = listener, .events = POLLIN}};
 
         /* A descriptor without events would still report a hang-up. */
         for (int i = 0; i < 2 * PAIRS; i++) {
@@ -229,7 +229,7 @@ void forwarder_start(struct child *child, struct address *where, uint64_t seed)
 {
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert_ptr_ne(shared, MAP_FAILED);
-    must(bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    must(wakefd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     child_start(child, run_forwarder, &seed);
     hear(child->fd, where, sizeof *where);
 }
@@ -242,7 +242,7 @@ void forwarder_aim(const struct address *target)
 bool forwarder_strike(enum order order)
 {
     atomic_store(&shared->order, (int)order);
-    must(eventfd_write(bell, 1));
+    must(eventfd_write(wakefd, 1));
     while (atomic_load(&shared->order) != ORDER_NONE)
         sched_yield();
     return shared->struck > 0;

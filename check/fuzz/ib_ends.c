@@ -240,7 +240,7 @@ static void open_all(struct input *input)
     ends.path.local.in = here;
     ends.path.remote.in = there;
     for (int i = 0; i < BOXES; i++) {
-        ends.boxes[i].bell = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN);
+        ends.boxes[i].wakefd = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN);
         TAILQ_INIT(&ends.boxes[i].news);
     }
     ib_port.qp1.fds[0] = ib_port.qp1.fds[1] = ib_port.qp1.out[0] = ib_port.qp1.out[1] = ib_port.epoll =

@@ -2,7 +2,7 @@
 /*
  * meet.c - fuzzes how two ends come to share memory: who brings it to a listener, who takes it from one who
  * connects, and what is written on the bitmap of calls afterwards. What comes is a right greeting with any byte
- * of it another, and descriptors that are the right ones, or memory that can be cut, pipes and sockets, bells
+ * of it another, and descriptors that are the right ones, or memory that can be cut, pipes and sockets, wakefds
  * that wait; and calls of the system fail meanwhile.
  *
  * Whatever the input: the descriptors are as many as before, nothing waits, and memory that was taken is there
@@ -87,7 +87,7 @@ int __wrap_service_attach(struct service_member *member, int fd)
     return calls_fails() ? errno : 0;
 }
 
-/* With the first bell. */
+/* With the first wakefd. */
 static int open_wire(struct soft_wire *wire, struct ibv_context *context)
 {
     (void)wire;
@@ -129,12 +129,12 @@ static int memory(size_t length, int seals)
 }
 
 /* Ringing it once more would wait, if it can. */
-static int full_bell(int flags)
+static int full_wakefd(int flags)
 {
     const uint64_t most = UINT64_MAX - 1;
     int fd = __real_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 
-    expect(fd != -1 && write(fd, &most, sizeof most) == sizeof most, "a bell: %s", strerror(errno));
+    expect(fd != -1 && write(fd, &most, sizeof most) == sizeof most, "a wakefd: %s", strerror(errno));
     expect(fcntl(fd, F_SETFL, flags) == 0, "fcntl: %s", strerror(errno));
     return fd;
 }
@@ -153,9 +153,9 @@ static int make_file(unsigned kind)
     case 2:
         return memory(sizeof(struct shm_bitmap), seals);
     case 3:
-        return full_bell(0);
+        return full_wakefd(0);
     case 4:
-        return full_bell(O_NONBLOCK);
+        return full_wakefd(O_NONBLOCK);
     case 5:
         return memory(sizeof(struct shm_area), 0);
     case 6:
@@ -257,7 +257,7 @@ static void come(uint8_t how)
 
 /* ---- Our side ---- */
 
-/* It is shared: memory to its last byte, whatever the stranger does to it, and a bell that can be rung. */
+/* It is shared: memory to its last byte, whatever the stranger does to it, and a wakefd that can be rung. */
 static void keep(struct shm_peer *peer)
 {
     if (world->count == PEERS) {
@@ -335,7 +335,7 @@ static void call(uint8_t how)
     if (slots && how & 64)
         atomic_store(&slots->bitmap->sums[how & 3], input_u64(input));
     if (how & 128 && world->device.shm.ready)
-        (void)fds_flag(world->device.shm.bell, true);
+        (void)fds_flag(world->device.shm.wakefd, true);
 }
 
 /* Nobody meets there for a moment. */

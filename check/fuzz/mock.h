@@ -96,7 +96,7 @@ struct mock_mr {
 
 struct mock_comp_channel {
     struct ibv_comp_channel channel;
-    int bell;         /* the other end of its descriptor; -1: it has ended */
+    int wakefd;       /* the other end of its descriptor; -1: it has ended */
     int cqs, waiting; /* events not fetched */
     LIST_ENTRY(mock_comp_channel) link;
 };

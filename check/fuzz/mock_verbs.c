@@ -131,7 +131,7 @@ struct ibv_comp_channel *mock_create_comp_channel(struct ibv_context *context)
     require(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0, "no pipe: errno %d", errno);
     channel->channel.context = context;
     channel->channel.fd = ends[0];
-    channel->bell = ends[1];
+    channel->wakefd = ends[1];
     LIST_INSERT_HEAD(&channels, channel, link);
     mock_count_object(context, 1);
     mock_count.channels++;
@@ -145,9 +145,9 @@ static void add_events(struct mock_comp_channel *channel, int change)
     char byte = 0;
 
     channel->waiting += change;
-    if (channel->bell == -1 || waited == (channel->waiting > 0))
+    if (channel->wakefd == -1 || waited == (channel->waiting > 0))
         return;
-    require((waited ? read(channel->channel.fd, &byte, 1) : write(channel->bell, &byte, 1)) == 1,
+    require((waited ? read(channel->channel.fd, &byte, 1) : write(channel->wakefd, &byte, 1)) == 1,
             "a channel's pipe fails: errno %d", errno);
 }
 
@@ -156,10 +156,10 @@ void mock_end_channels(const struct ibv_context *context)
     struct mock_comp_channel *channel;
 
     LIST_FOREACH (channel, &channels, link) {
-        if (channel->channel.context != context || channel->bell == -1)
+        if (channel->channel.context != context || channel->wakefd == -1)
             continue;
-        close(channel->bell);
-        channel->bell = -1;
+        close(channel->wakefd);
+        channel->wakefd = -1;
     }
 }
 
@@ -169,8 +169,8 @@ int mock_destroy_comp_channel(struct ibv_comp_channel *channel)
 
     require(mock->cqs == 0, "a completion channel goes before %d completion queues of it", mock->cqs);
     close(channel->fd);
-    if (mock->bell != -1)
-        close(mock->bell);
+    if (mock->wakefd != -1)
+        close(mock->wakefd);
     LIST_REMOVE(mock, link);
     mock_count.channels--;
     return given_back(channel->context, mock);
@@ -181,7 +181,7 @@ int mock_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void
     struct mock_comp_channel *mock = (struct mock_comp_channel *)channel;
     struct mock_cq *queue;
 
-    if (mock->bell == -1) {
+    if (mock->wakefd == -1) {
         errno = EIO;
         return -1;
     }

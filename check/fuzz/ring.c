@@ -205,13 +205,13 @@ static void grow_old(struct shm_peer *peer, uint8_t age)
 
 static void world_open(void)
 {
-    static int bell = -1;
+    static int wakefd = -1;
 
-    if (bell == -1)
-        bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    expect(bell != -1, "no bell");
+    if (wakefd == -1)
+        wakefd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    expect(wakefd != -1, "no wakefd");
     sharing_open(&world->device, NULL);
-    world->device.shm.bell = bell;
+    world->device.shm.wakefd = wakefd;
     world->device.shm.ready = true;
     world->area = lonely(sizeof *world->area);
     world->memory = lonely(MEMORY + 2 * GUARD);
@@ -223,9 +223,9 @@ static void world_open(void)
     world->mr = soft_reg_mr(world->pd, world->memory, MEMORY, ACCESS_ALL);
     world->peer = shm_peer_new(NULL, world->area, false);
     expect(world->cq && world->mr && world->peer, "no region: %s", strerror(errno));
-    world->peer->bell = shm_bell_take(fds_own(dup(bell)));
-    expect(world->peer->bell, "no bell: %s", strerror(errno));
-    (void)fds_flag(bell, false); /* of the input before */
+    world->peer->wakefd = shm_wakefd_take(fds_own(dup(wakefd)));
+    expect(world->peer->wakefd, "no wakefd: %s", strerror(errno));
+    (void)fds_flag(wakefd, false); /* of the input before */
     grow_old(world->peer, input_u8(&world->input));
     world->out = world->peer->in;
     shm_assign(&world->device.shm, world->peer);

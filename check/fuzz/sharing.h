@@ -16,7 +16,7 @@ struct sharing {
     struct shm shm; /* with the context */
 };
 
-/* Of zeros. `open` is what the wire needs for its first bell, or NULL. */
+/* Of zeros. `open` is what the wire needs for its first wakefd, or NULL. */
 void sharing_open(struct sharing *sharing, int (*open)(struct soft_wire *wire, struct ibv_context *context));
 
 #endif

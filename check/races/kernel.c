@@ -6,40 +6,40 @@
 #include "kernel.h"
 #include "races.h"
 
-void bell_clear(struct kernel_bell *bell)
+void wakefd_clear(struct kernel_wakefd *wakefd)
 {
-    bell->rung = 0;
+    wakefd->rung = 0;
 }
 
-void bell_ring(struct kernel_bell *bell)
+void wakefd_ring(struct kernel_wakefd *wakefd)
 {
-    race_kernel(bell);
-    bell->rung++;
+    race_kernel(wakefd);
+    wakefd->rung++;
 }
 
-uint64_t bell_hear(struct kernel_bell *bell)
+uint64_t wakefd_hear(struct kernel_wakefd *wakefd)
 {
-    race_kernel(bell);
-    uint64_t rung = bell->rung;
+    race_kernel(wakefd);
+    uint64_t rung = wakefd->rung;
 
-    bell->rung = 0;
+    wakefd->rung = 0;
     return rung;
 }
 
-bool bell_is_rung(struct kernel_bell *bell)
+bool wakefd_is_rung(struct kernel_wakefd *wakefd)
 {
-    race_kernel(bell);
-    return bell->rung > 0;
+    race_kernel(wakefd);
+    return wakefd->rung > 0;
 }
 
-static bool is_rung(void *bell)
+static bool is_rung(void *wakefd)
 {
-    return ((struct kernel_bell *)bell)->rung > 0;
+    return ((struct kernel_wakefd *)wakefd)->rung > 0;
 }
 
-void bell_sleep(struct kernel_bell *bell)
+void wakefd_sleep(struct kernel_wakefd *wakefd)
 {
-    race_sleep(bell, is_rung, bell);
+    race_sleep(wakefd, is_rung, wakefd);
 }
 
 /* ---- An epoll -------------------------------------------------------------------------------- */

@@ -6,15 +6,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct kernel_bell { /* an eventfd; all zero is a new one */
+struct kernel_wakefd { /* an eventfd; all zero is a new one */
     uint64_t rung;
 };
 
-void bell_clear(struct kernel_bell *bell);
-void bell_ring(struct kernel_bell *bell);
-uint64_t bell_hear(struct kernel_bell *bell); /* how often it was rung: quiet again */
-void bell_sleep(struct kernel_bell *bell);    /* until it is rung */
-bool bell_is_rung(struct kernel_bell *bell);  /* poll without waiting */
+void wakefd_clear(struct kernel_wakefd *wakefd);
+void wakefd_ring(struct kernel_wakefd *wakefd);
+uint64_t wakefd_hear(struct kernel_wakefd *wakefd); /* how often it was rung: quiet again */
+void wakefd_sleep(struct kernel_wakefd *wakefd);    /* until it is rung */
+bool wakefd_is_rung(struct kernel_wakefd *wakefd);  /* poll without waiting */
 
 struct kernel_epoll { /* an epoll with an eventfd and one socket */
     uint64_t woken;

@@ -74,7 +74,7 @@ static bool is_rung(void *argument)
     return order == 1;
 }
 
-static void prepare_bell(void)
+static void prepare_wakefd(void)
 {
     prepare();
     order = 0;
@@ -126,7 +126,7 @@ const struct race bad_races[] = {
     {"litmus-unacquired", "a flag that is relaxed", prepare, {write_release, read_relaxed}, NULL, NULL},
     {"litmus-sleeper",
      "a look before sleeping",
-     prepare_bell,
+     prepare_wakefd,
      {look_and_sleep, set_and_never_ring},
      NULL,
      NULL},

@@ -36,7 +36,7 @@ static long race_syscall(uint32_t *word, int operation, uint32_t value, ...)
 #include "core/queue/wait.h"
 
 static struct queue queue;
-static struct kernel_bell descriptor; /* of the queue's doorbell */
+static struct kernel_wakefd descriptor; /* of the queue's doorbell */
 static struct op *ops[2];
 static _Atomic int taken; /* events */
 
@@ -46,9 +46,9 @@ bool fds_flag(int fd, bool up)
 {
     EXPECT(fd == 0);
     if (up)
-        bell_ring(&descriptor);
+        wakefd_ring(&descriptor);
     else
-        bell_hear(&descriptor);
+        wakefd_hear(&descriptor);
     return true;
 }
 
@@ -155,7 +155,7 @@ static void prepare(void)
 {
     xs_ops_free(&queue);
     futex_clear();
-    bell_clear(&descriptor);
+    wakefd_clear(&descriptor);
     memset(&queue, 0, sizeof queue);
     mutex_init(&queue.lock);
     mutex_init(&queue.events_lock);
@@ -241,14 +241,14 @@ static int look(void)
 static void sleep_and_look(void)
 {
     do
-        bell_sleep(&descriptor);
+        wakefd_sleep(&descriptor);
     while (look() == 0);
 }
 
 static void look_and_sleep(void)
 {
     while (look() == 0)
-        bell_sleep(&descriptor);
+        wakefd_sleep(&descriptor);
 }
 
 static void look_once(void)
@@ -264,7 +264,7 @@ static void turn_of_loop(void)
     for (int count = 0; count == 0;) {
         bool looks_on = true;
 
-        bell_sleep(&descriptor);
+        wakefd_sleep(&descriptor);
         count = xs_loop_dequeue(queue.handle, &event, 1, &looks_on);
         if (looks_on || count == 0) {
             looks_on = true;
@@ -294,7 +294,7 @@ static void look_on_in_loop(void)
         atomic_fetch_add(&taken, xs_loop_look(queue.handle, &event, 1, &looks_on));
         if (atomic_load(&taken) == 2)
             return;
-        bell_sleep(&descriptor);
+        wakefd_sleep(&descriptor);
         if (xs_queue_dequeue(&queue, &event, 1, BY_LEVEL) == 1)
             atomic_fetch_add(&taken, 1);
         if (atomic_load(&taken) == 2)

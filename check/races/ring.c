@@ -35,30 +35,30 @@
 static struct end {
     struct shm shm;
     struct service_member service;
-    struct kernel_bell bell;
+    struct kernel_wakefd wakefd;
     unsigned took[SLOTTED], drained;
 } here[SLOTTED], there;
 static struct shm_peer out[SLOTTED], in[SLOTTED];
-static struct shm_bell bells[1 + SLOTTED]; /* there's, and each here's: by what is here a descriptor */
+static struct shm_wakefd wakefds[1 + SLOTTED]; /* there's, and each here's: by what is here a descriptor */
 static struct shm_area areas[SLOTTED];
 static struct shm_slots slots;
 static struct shm_bitmap bitmap;
 
 /* ---- What shm.c asks of others --------------------------------------------------------------- */
 
-static struct kernel_bell *bell_of(int fd)
+static struct kernel_wakefd *wakefd_of(int fd)
 {
-    return fd == 0 ? &there.bell : &here[fd - 1].bell;
+    return fd == 0 ? &there.wakefd : &here[fd - 1].wakefd;
 }
 
-void shm_bell_ring(int fd)
+void shm_wakefd_ring(int fd)
 {
-    bell_ring(bell_of(fd));
+    wakefd_ring(wakefd_of(fd));
 }
 
 uint64_t fds_flag_take(int fd)
 {
-    return bell_hear(bell_of(fd));
+    return wakefd_hear(wakefd_of(fd));
 }
 
 /* The context's number is its end's: one byte of every packet, and its number among those. */
@@ -99,16 +99,16 @@ const struct settings *settings(void)
 
 /* ---- The ends -------------------------------------------------------------------------------- */
 
-static void make_end(struct end *end, int bell)
+static void make_end(struct end *end, int wakefd)
 {
     memset(end, 0, sizeof *end);
-    bell_clear(&end->bell);
+    wakefd_clear(&end->wakefd);
     atomic_store(&end->service.state, SERVICE_WATCH);
     shm_init(&end->shm, (struct ibv_context *)end, &end->service);
-    end->shm.bell = bell;
+    end->shm.wakefd = wakefd;
 }
 
-static void make_peer(struct shm_peer *peer, struct end *end, struct shm_area *area, int bell, bool maker)
+static void make_peer(struct shm_peer *peer, struct end *end, struct shm_area *area, int wakefd, bool maker)
 {
     int from = maker ? 0 : 1;
 
@@ -120,8 +120,8 @@ static void make_peer(struct shm_peer *peer, struct end *end, struct shm_area *a
     peer->out = (struct shm_ring){.control = &area->control[from], .bytes = area->bytes[from]};
     peer->in = (struct shm_ring){.control = &area->control[1 - from], .bytes = area->bytes[1 - from]};
     peer->shm = &end->shm;
-    bells[bell].fd = bell;
-    peer->bell = &bells[bell];
+    wakefds[wakefd].fd = wakefd;
+    peer->wakefd = &wakefds[wakefd];
     shm_look_at(peer); /* shm_join */
 }
 
@@ -156,7 +156,7 @@ static void send_one(int pair, unsigned number)
 
     while ((at = link->room(link, TRAIN, &limit)) == NULL) {
         shm_sent(&here[pair].shm);
-        bell_sleep(&here[pair].bell);
+        wakefd_sleep(&here[pair].wakefd);
         shm_receive(&here[pair].shm, true, true);
     }
     for (int i = 0; i < TRAIN; i += TRAIN - 1)
@@ -168,7 +168,7 @@ static void receive(unsigned most)
 {
     while (there.took[0] + there.took[1] < most)
         if (shm_receive(&there.shm, true, true) == 0 && there.took[0] + there.took[1] < most)
-            bell_sleep(&there.bell);
+            wakefd_sleep(&there.wakefd);
 }
 
 /* As one who polls, and says when it sleeps. */
@@ -178,7 +178,7 @@ static void receive_polling(unsigned most)
         if (shm_receive(&there.shm, false, false) > 0)
             continue;
         shm_watch(&there.shm);
-        bell_sleep(&there.bell);
+        wakefd_sleep(&there.wakefd);
         shm_receive(&there.shm, true, true);
     }
 }
@@ -281,10 +281,10 @@ static void took_each(void)
     EXPECT(there.took[0] == 1 && there.took[1] == 1);
 }
 
-SCENARIOS({"ring", "two trains, one bell", prepare_one, {send_two_at_once, take_two}, took_two, NULL},
-          {"ring-twice", "two trains, two bells", prepare_one, {send_two, take_two}, took_two, NULL},
+SCENARIOS({"ring", "two trains, one wakefd", prepare_one, {send_two_at_once, take_two}, took_two, NULL},
+          {"ring-twice", "two trains, two wakefds", prepare_one, {send_two, take_two}, took_two, NULL},
           {"ring-polled",
-           "two trains, two bells, to one who polls",
+           "two trains, two wakefds, to one who polls",
            prepare_one,
            {send_two, take_two_polling},
            took_two,

@@ -174,7 +174,7 @@ void soft_watch_again(struct ibv_context *context)
 
 int soft_progress(struct ibv_context *context)
 {
-    taken += watched_take(&watched); /* the bell is heard before the rings are looked into */
+    taken += watched_take(&watched); /* the wakefd is heard before the rings are looked into */
     atomic_store(&lying, 0);
     soft_watch_again(context);
     if (deadline <= watched_now(&watched)) {

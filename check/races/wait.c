@@ -27,7 +27,7 @@ static int race_ppoll(struct pollfd *fds, unsigned long count, const struct time
 
 #include "loop/wait.c"
 
-static struct kernel_bell bells;
+static struct kernel_wakefd wakefds;
 static struct wait wait;
 static struct waiter *given; /* to who harvests */
 static exs_event_t harvested;
@@ -35,40 +35,40 @@ static exs_event_t harvested;
 static int race_ppoll(struct pollfd *fds, unsigned long count, const struct timespec *limit, const void *mask)
 {
     EXPECT(count == 1 && limit == NULL && mask == NULL);
-    bell_sleep(&bells);
+    wakefd_sleep(&wakefds);
     fds[0].revents = POLLIN;
     return 1;
 }
 
 /* ---- What wait.c asks of others -------------------------------------------------------------- */
 
-void doorbell_ring(const struct doorbell *bell)
+void doorbell_ring(const struct doorbell *wakefd)
 {
-    EXPECT(bell->fd == 0);
-    bell_ring(&bells);
+    EXPECT(wakefd->fd == 0);
+    wakefd_ring(&wakefds);
 }
 
-void doorbell_hear(const struct doorbell *bell)
+void doorbell_hear(const struct doorbell *wakefd)
 {
-    EXPECT(bell->fd == 0);
-    bell_hear(&bells);
+    EXPECT(wakefd->fd == 0);
+    wakefd_hear(&wakefds);
 }
 
-int doorbell_make(struct doorbell *bell)
+int doorbell_make(struct doorbell *wakefd)
 {
-    bell->fd = 0;
+    wakefd->fd = 0;
     return 0;
 }
 
-void doorbell_close(struct doorbell *bell)
+void doorbell_close(struct doorbell *wakefd)
 {
-    bell->fd = -1;
+    wakefd->fd = -1;
 }
 
 void xs_sleep_begin(struct queue *queue, struct xs_sleeper *sleeper)
 {
     (void)queue;
-    sleeper->fds[0] = (struct pollfd){.fd = sleeper->bell->fd, .events = POLLIN};
+    sleeper->fds[0] = (struct pollfd){.fd = sleeper->wakefd->fd, .events = POLLIN};
     sleeper->count = 1;
     sleeper->deadline = NEVER_NS;
 }
@@ -114,8 +114,8 @@ unsigned xs_generation(void)
 
 static void prepare(void)
 {
-    bell_clear(&bells);
-    own_bell = (struct thread_bell){.made = false};
+    wakefd_clear(&wakefds);
+    own_wakefd = (struct thread_wakefd){.made = false};
     wait_begin(&wait);
     wait.owner = 1;
     given = &wait.waiter;
@@ -127,7 +127,7 @@ static void wait_and_leave(void)
 {
     EXPECT(wait_end(&wait)->exs_evt_socket == 7);
     wait.event.exs_evt_socket = -1;
-    wait.bell = NULL;
+    wait.wakefd = NULL;
     wait.owner = 0;
 }
 
@@ -139,13 +139,13 @@ static void harvest(void)
 /* It has looked once more before it was told. */
 static void harvest_late(void)
 {
-    bell_ring(&bells);
+    wakefd_ring(&wakefds);
     harvest();
 }
 
 SCENARIOS({"wait", "one waits, one delivers", prepare, {wait_and_leave, harvest}, NULL, NULL},
           {"wait-woken",
-           "the same, and the bell has been rung before",
+           "the same, and the wakefd has been rung before",
            prepare,
            {wait_and_leave, harvest_late},
            NULL,

@@ -139,7 +139,7 @@ END_TEST
 
 static uint64_t due(const struct cmside *side)
 {
-    return ((struct cm_channel *)side->channel)->waits.bell.at;
+    return ((struct cm_channel *)side->channel)->waits.wakefd.at;
 }
 
 /* Only what still runs is a reason to: a program that is called for nothing would wait for an event that isn't there. */

@@ -14,7 +14,7 @@
 
 #define AT_ONCE 64 /* things that are looked at for one event, at most */
 
-static void await_bell(struct rdma_event_channel *rings)
+static void await_wakefd(struct rdma_event_channel *rings)
 {
     struct pollfd one = {.fd = rings->fd, .events = POLLIN};
 
@@ -109,7 +109,7 @@ START_TEST(hangs_up)
     if (_i == 0) /* else the channel isn't looked at before the end */
         ck_assert_int_eq(status_of(RDMA_CM_EVENT_ESTABLISHED), 0);
     else
-        await_bell(channel);
+        await_wakefd(channel);
     ck_assert_int_eq(soft_disconnect(id), 0);
     ck_assert_int_eq(((struct cm_id *)(void *)id)->timeout, CM_NO_TIMEOUT);
     message = peer_hears(IB_DREQ);

@@ -77,7 +77,7 @@ static void open_port(void)
     port.next_id = 0x1000;
     port.path.local.in = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000001)};
     port.path.remote.in = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000002)};
-    port.box.bell = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN);
+    port.box.wakefd = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN);
     TAILQ_INIT(&port.box.news);
     ib_port.qp1.fds[0] = ib_port.qp1.fds[1] = ib_port.qp1.out[0] = ib_port.qp1.out[1] = ib_port.epoll =
         ib_port.door = -1;

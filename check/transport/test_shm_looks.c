@@ -153,9 +153,9 @@ END_TEST
 
 static bool is_rung(struct soft_home *home)
 {
-    struct pollfd bell = {.fd = home->shm.bell, .events = POLLIN};
+    struct pollfd wakefd = {.fd = home->shm.wakefd, .events = POLLIN};
 
-    return poll(&bell, 1, 0) == 1;
+    return poll(&wakefd, 1, 0) == 1;
 }
 
 static bool is_flag_up(const struct shm_peer *from)
@@ -184,7 +184,7 @@ START_TEST(who_polls_is_not_rung_for)
     ck_assert(soft_waits_for_rest(there->context));
     soft_rest(there->context);
     ck_assert(is_flag_up(near[0]) && !soft_waits_for_rest(there->context));
-    look(there); /* which hears the bell */
+    look(there); /* which hears the wakefd */
     ck_assert(!is_rung(there));
     put_and_call(near[PEERS - 1]); /* at a slot it calls each time */
     ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
@@ -269,30 +269,30 @@ START_TEST(others_are_not_looked_at)
 END_TEST
 
 /* Somebody has taken the bit away, or never set it. */
-START_TEST(a_bell_without_a_bit_has_all_looked_at)
+START_TEST(a_wakefd_without_a_bit_has_all_looked_at)
 {
     put(near[PEERS - 1]);
     put(near[PEERS / 2]);
-    ck_assert(fds_flag(near[PEERS / 2]->bell->fd, true));
+    ck_assert(fds_flag(near[PEERS / 2]->wakefd->fd, true));
     look(there);
     ck_assert(is_taken(near[PEERS / 2]) && is_taken(near[PEERS - 1]));
 }
 END_TEST
 
-/* All are looked at then, too, and the bell is heard afterwards as it was before. */
-START_TEST(a_bell_may_say_any_number)
+/* All are looked at then, too, and the wakefd is heard afterwards as it was before. */
+START_TEST(a_wakefd_may_say_any_number)
 {
     static const uint64_t numbers[] = {(UINT64_C(1) << 63) + 1000, UINT64_C(1) << 63, UINT64_MAX - 1};
 
     service_suspend(&there->service);
     look(there);
     put(near[PEERS - 1]);
-    ck_assert_int_eq(write(near[PEERS / 2]->bell->fd, &numbers[_i], sizeof numbers[_i]), sizeof numbers[_i]);
+    ck_assert_int_eq(write(near[PEERS / 2]->wakefd->fd, &numbers[_i], sizeof numbers[_i]), sizeof numbers[_i]);
     look(there);
     ck_assert(is_taken(near[PEERS - 1]));
     ck_assert_int_eq(there->shm.owed, 0);
     put(near[PEERS - 1]);
-    ck_assert(fds_flag(near[PEERS / 2]->bell->fd, true));
+    ck_assert(fds_flag(near[PEERS / 2]->wakefd->fd, true));
     look(there);
     ck_assert(is_taken(near[PEERS - 1]));
     service_resume(&there->service);
@@ -425,8 +425,8 @@ static Suite *suite(void)
     tcase_add_test(looks, who_waits_for_room_gets_all_of_it);
     tcase_add_test(looks, a_lie_about_room_is_found);
     tcase_add_test(looks, others_are_not_looked_at);
-    tcase_add_test(looks, a_bell_without_a_bit_has_all_looked_at);
-    tcase_add_loop_test(looks, a_bell_may_say_any_number, 0, 3);
+    tcase_add_test(looks, a_wakefd_without_a_bit_has_all_looked_at);
+    tcase_add_loop_test(looks, a_wakefd_may_say_any_number, 0, 3);
     tcase_add_test(looks, any_bit_may_be_set);
     tcase_add_test(looks, a_peer_that_never_ends_keeps_nobody_waiting);
     tcase_add_test(looks, there_is_a_limit);

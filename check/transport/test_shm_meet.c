@@ -76,7 +76,7 @@ START_TEST(two_come_to_share_memory)
     other = accept_it();
     ck_assert_ptr_nonnull(other);
     ck_assert_int_eq(shm_accepted(one), 0);
-    ck_assert(one->bell != NULL && other->bell != NULL);
+    ck_assert(one->wakefd != NULL && other->wakefd != NULL);
     ck_assert(one->memory == -1 && one->meeting == -1 && other->memory == -1);
     ck_assert_int_eq(shm_meeting_find(meeting, token), -1);
     ck_assert_ptr_nonnull(at = shm_ring_room(&one->out, 5, &limit));
@@ -163,7 +163,7 @@ END_TEST
 START_TEST(whoever_lacks_something_goes_without)
 {
     struct rlimit before, tight;
-    struct shm_peer *peer = shm_offer(&here->shm, &address, token, &why); /* the bell stays */
+    struct shm_peer *peer = shm_offer(&here->shm, &address, token, &why); /* the wakefd stays */
     int next = dup(0);
     shm_peer_free(peer);
     close(next);
@@ -272,8 +272,8 @@ START_TEST(one_file_too_many)
 }
 END_TEST
 
-/* Who agreed has kept descriptors free for bell and bitmap: no shortage keeps them from coming. */
-START_TEST(there_is_room_for_the_bell)
+/* Who agreed has kept descriptors free for wakefd and bitmap: no shortage keeps them from coming. */
+START_TEST(there_is_room_for_the_wakefd)
 {
     struct shm_peer *one = shm_offer(&here->shm, &address, token, &why), *other;
     struct rlimit before, tight;
@@ -294,18 +294,18 @@ END_TEST
 /* A slot without a bitmap, a bitmap without a slot, a slot that no bitmap has, and bitmaps that are none. */
 START_TEST(a_bitmap_is_looked_at)
 {
-    int unsealed = memfd_create("unsealed", MFD_ALLOW_SEALING), bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int unsealed = memfd_create("unsealed", MFD_ALLOW_SEALING), wakefd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     struct shm_slots *slots = shm_slots_new();
     ck_assert_int_eq(ftruncate(unsealed, sizeof(struct shm_bitmap)), 0);
     const struct {
         uint32_t slot;
         int bitmap;
-    } cases[] = {{5, -1}, {UINT32_MAX, slots->memory}, {SHM_SLOTS, slots->memory}, {5, unsealed}, {5, bell},
+    } cases[] = {{5, -1}, {UINT32_MAX, slots->memory}, {SHM_SLOTS, slots->memory}, {5, unsealed}, {5, wakefd},
                  {5, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct shm_peer *peer = shm_offer(&here->shm, &address, token, &why);
         ck_assert_ptr_nonnull(peer);
-        int guest = shm_meeting_find(meeting, token), fds[2] = {bell, cases[i].bitmap}, next = dup(0), again;
+        int guest = shm_meeting_find(meeting, token), fds[2] = {wakefd, cases[i].bitmap}, next = dup(0), again;
         close(next);
         ck_assert(
             shm_pass_send(guest, &cases[i].slot, sizeof cases[i].slot, fds, cases[i].bitmap == -1 ? 1 : 2));
@@ -318,23 +318,23 @@ START_TEST(a_bitmap_is_looked_at)
     }
     shm_slots_leave(slots);
     close(unsealed);
-    close(bell);
+    close(wakefd);
 }
 END_TEST
 
-/* Who agreed and brings no bell, or one that would block or end whoever rings it, is no peer. */
-START_TEST(a_bell_is_looked_at)
+/* Who agreed and brings no wakefd, or one that would block or end whoever rings it, is no peer. */
+START_TEST(a_wakefd_is_looked_at)
 {
-    int full[2], blocks = eventfd(0, EFD_CLOEXEC), file = memfd_create("bell", MFD_CLOEXEC);
+    int full[2], blocks = eventfd(0, EFD_CLOEXEC), file = memfd_create("wakefd", MFD_CLOEXEC);
     ck_assert_int_eq(pipe2(full, O_NONBLOCK | O_CLOEXEC), 0);
-    int bells[] = {-1, full[1], blocks, file};
-    for (size_t i = 0; i < sizeof bells / sizeof *bells; i++) {
+    int wakefds[] = {-1, full[1], blocks, file};
+    for (size_t i = 0; i < sizeof wakefds / sizeof *wakefds; i++) {
         struct shm_peer *peer = shm_offer(&here->shm, &address, token, &why);
         ck_assert_ptr_nonnull(peer);
         int guest = shm_meeting_find(meeting, token);
         ck_assert_int_ne(guest, -1);
-        if (bells[i] != -1)
-            ck_assert(shm_pass_send(guest, &(uint32_t){UINT32_MAX}, sizeof(uint32_t), &bells[i], 1));
+        if (wakefds[i] != -1)
+            ck_assert(shm_pass_send(guest, &(uint32_t){UINT32_MAX}, sizeof(uint32_t), &wakefds[i], 1));
         close(guest);
         ck_assert_int_eq(shm_accepted(peer), EPROTO);
         shm_peer_free(peer);
@@ -353,9 +353,9 @@ static int next_fd(void)
     return next;
 }
 
-/* However many connections two contexts have, each keeps one descriptor of the other's bell, until the last of
+/* However many connections two contexts have, each keeps one descriptor of the other's wakefd, until the last of
  * them has gone, whichever that is. */
-START_TEST(a_bell_is_kept_once)
+START_TEST(a_wakefd_is_kept_once)
 {
     enum { PAIRS = 4 };
     struct shm_peer *ones[PAIRS], *others[PAIRS];
@@ -365,17 +365,17 @@ START_TEST(a_bell_is_kept_once)
         ck_assert_ptr_nonnull(others[i] = accept_it());
         ck_assert_int_eq(shm_accepted(ones[i]), 0);
         before[i == 0] = next_fd();
-        ck_assert(i == 0 || (ones[i]->bell == ones[0]->bell && others[i]->bell == others[0]->bell));
+        ck_assert(i == 0 || (ones[i]->wakefd == ones[0]->wakefd && others[i]->wakefd == others[0]->wakefd));
     }
-    int kept[2] = {ones[0]->bell->fd, others[0]->bell->fd};
+    int kept[2] = {ones[0]->wakefd->fd, others[0]->wakefd->fd};
     ck_assert_int_ne(kept[0], kept[1]);
     ck_assert_int_eq(before[0], before[1]);
-    service_suspend(&here->service); /* who else would hear the bells, where this is slow */
+    service_suspend(&here->service); /* who else would hear the wakefds, where this is slow */
     service_suspend(&there->service);
     for (int i = 0; i < PAIRS; i++) {
-        ck_assert(fds_flag(ones[i]->bell->fd, true) && fds_flag(others[i]->bell->fd, true));
-        ck_assert_int_eq(read(here->shm.bell, &(uint64_t){0}, sizeof(uint64_t)), sizeof(uint64_t));
-        ck_assert_int_eq(read(there->shm.bell, &(uint64_t){0}, sizeof(uint64_t)), sizeof(uint64_t));
+        ck_assert(fds_flag(ones[i]->wakefd->fd, true) && fds_flag(others[i]->wakefd->fd, true));
+        ck_assert_int_eq(read(here->shm.wakefd, &(uint64_t){0}, sizeof(uint64_t)), sizeof(uint64_t));
+        ck_assert_int_eq(read(there->shm.wakefd, &(uint64_t){0}, sizeof(uint64_t)), sizeof(uint64_t));
         shm_peer_free(ones[i]);
         shm_peer_free(others[i]);
     }
@@ -383,41 +383,42 @@ START_TEST(a_bell_is_kept_once)
 }
 END_TEST
 
-static struct shm_bell *another_bell(void)
+static struct shm_wakefd *another_wakefd(void)
 {
-    return shm_bell_take(fds_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
+    return shm_wakefd_take(fds_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
 }
 
 /* Also by whoever brings it again, among others that came since. */
-static bool is_found(const struct shm_bell *bell)
+static bool is_found(const struct shm_wakefd *wakefd)
 {
-    const struct shm_bell *others[] = {another_bell(), another_bell()};
-    return fds_flag(bell->fd, true) && others[0] != others[1] && shm_bell_take(fds_own(dup(bell->fd))) == bell;
+    const struct shm_wakefd *others[] = {another_wakefd(), another_wakefd()};
+    return fds_flag(wakefd->fd, true) && others[0] != others[1] &&
+           shm_wakefd_take(fds_own(dup(wakefd->fd))) == wakefd;
 }
 
 /* In a forked child what the library had is closed, and its numbers are other files': who is new there gets
  * nothing of before, and who is of before takes nothing that is new along. */
-START_TEST(a_child_has_bells_of_its_own)
+START_TEST(a_child_has_wakefds_of_its_own)
 {
     int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), same = dup(fd), again = dup(fd);
-    struct shm_bell *before = shm_bell_take(fds_own(fd));
+    struct shm_wakefd *before = shm_wakefd_take(fds_own(fd));
     ck_assert_ptr_nonnull(before);
-    ck_assert_ptr_eq(shm_bell_take(fds_own(same)), before);
+    ck_assert_ptr_eq(shm_wakefd_take(fds_own(same)), before);
     ck_assert_int_eq(fcntl(same, F_GETFD), -1);
     pid_t child = fork();
     if (child == 0) {
-        shm_bell_forget();
-        struct shm_bell *after = shm_bell_take(fds_own(again));
-        shm_bell_give_back(before);
-        shm_bell_give_back(before);
+        shm_wakefd_forget();
+        struct shm_wakefd *after = shm_wakefd_take(fds_own(again));
+        shm_wakefd_give_back(before);
+        shm_wakefd_give_back(before);
         _exit(after != NULL && after != before && after->fd == again && is_found(after) ? 0 : 1);
     }
     process_join(child);
-    shm_bell_give_back(before);
+    shm_wakefd_give_back(before);
     ck_assert(fds_flag(fd, true));
-    shm_bell_give_back(before);
+    shm_wakefd_give_back(before);
     ck_assert_int_eq(fcntl(fd, F_GETFD), -1);
-    ck_assert(is_found(shm_bell_take(fds_own(again))));
+    ck_assert(is_found(shm_wakefd_take(fds_own(again))));
 }
 END_TEST
 
@@ -569,10 +570,10 @@ static Suite *suite(void)
     tcase_add_test(tcase, memory_is_looked_at);
     tcase_add_test(tcase, huge_pages_are_no_memory);
     tcase_add_test(tcase, one_file_too_many);
-    tcase_add_test(tcase, there_is_room_for_the_bell);
-    tcase_add_test(tcase, a_bell_is_looked_at);
-    tcase_add_test(tcase, a_bell_is_kept_once);
-    tcase_add_test(tcase, a_child_has_bells_of_its_own);
+    tcase_add_test(tcase, there_is_room_for_the_wakefd);
+    tcase_add_test(tcase, a_wakefd_is_looked_at);
+    tcase_add_test(tcase, a_wakefd_is_kept_once);
+    tcase_add_test(tcase, a_child_has_wakefds_of_its_own);
     tcase_add_test(tcase, a_bitmap_is_looked_at);
     tcase_add_test(tcase, another_user_is_no_guest);
     tcase_add_test(tcase, a_stranger_who_lingers);

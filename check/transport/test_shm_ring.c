@@ -216,37 +216,37 @@ START_TEST(acknowledgements_come_with_trains)
 }
 END_TEST
 
-/* ---- The bell ---- */
+/* ---- The wakefd ---- */
 
-/* A peer of ours, whose bell we hear, and its receiver's end. */
-static struct bell_world {
+/* A peer of ours, whose wakefd we hear, and its receiver's end. */
+static struct wakefd_world {
     struct service_member service;
     struct shm shm;
     struct shm_peer *peer;
-} bells;
+} wakefds;
 
-static void begin_bells(void)
+static void begin_wakefds(void)
 {
     struct shm_area *shared =
         mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
     ck_assert_ptr_ne(shared, MAP_FAILED);
-    atomic_store(&bells.service.state, SERVICE_WATCH); /* the thread need not be called */
-    shm_init(&bells.shm, NULL, &bells.service);
-    bells.peer = shm_peer_new(NULL, shared, true);
-    ck_assert_ptr_nonnull(bells.peer);
-    bells.peer->shm = &bells.shm;
-    bells.shm.count = 1;
-    bells.peer->bell = shm_bell_take(fds_own(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)));
-    ck_assert_ptr_nonnull(bells.peer->bell);
-    in = (struct shm_ring){.control = bells.peer->out.control, .bytes = bells.peer->out.bytes};
+    atomic_store(&wakefds.service.state, SERVICE_WATCH); /* the thread need not be called */
+    shm_init(&wakefds.shm, NULL, &wakefds.service);
+    wakefds.peer = shm_peer_new(NULL, shared, true);
+    ck_assert_ptr_nonnull(wakefds.peer);
+    wakefds.peer->shm = &wakefds.shm;
+    wakefds.shm.count = 1;
+    wakefds.peer->wakefd = shm_wakefd_take(fds_own(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)));
+    ck_assert_ptr_nonnull(wakefds.peer->wakefd);
+    in = (struct shm_ring){.control = wakefds.peer->out.control, .bytes = wakefds.peer->out.bytes};
 }
 
 static uint64_t rung(void)
 {
     uint64_t times = 0;
 
-    return read(bells.peer->bell->fd, &times, sizeof times) == sizeof times ? times : 0;
+    return read(wakefds.peer->wakefd->fd, &times, sizeof times) == sizeof times ? times : 0;
 }
 
 static void keep_to_one_processor(void)
@@ -260,7 +260,7 @@ static void keep_to_one_processor(void)
 
 static void send_trains(int count, size_t length)
 {
-    struct soft_link *link = &bells.peer->link;
+    struct soft_link *link = &wakefds.peer->link;
     size_t limit;
 
     for (int i = 0; i < count; i++) {
@@ -274,8 +274,8 @@ static void send_trains(int count, size_t length)
 /* Long trains tell the sender where they are copied out; what a liar says of that is no processor of ours. */
 START_TEST(who_reads_elsewhere_is_told)
 {
-    begin_bells();
-    struct soft_link *link = &bells.peer->link;
+    begin_wakefds();
+    struct soft_link *link = &wakefds.peer->link;
     struct shm_train train;
 
     keep_to_one_processor();
@@ -314,47 +314,47 @@ START_TEST(who_reads_elsewhere_is_told)
         shm_ring_taken(&in, &train);
         ck_assert_int_eq((atomic_load(&in.control->processor) & SHM_TIMES) != 0, i % 2 == 0);
     }
-    bells.peer->link.leave(&bells.peer->link);
+    wakefds.peer->link.leave(&wakefds.peer->link);
 }
 END_TEST
 
 /* Not for each train: at the end of a turn, or after very many bytes; nor when nobody sleeps. */
 START_TEST(a_turn_rings_once)
 {
-    begin_bells();
+    begin_wakefds();
     shm_ring_sleep(&in);
     send_trains(5, 1000);
     ck_assert_uint_eq(rung(), 0);
-    shm_sent(&bells.shm);
+    shm_sent(&wakefds.shm);
     ck_assert_uint_eq(rung(), 1);
     ck_assert(shm_ring_was_called(&in, &in.control->sleeps));
     send_trains(5, 1000);
-    shm_sent(&bells.shm);
+    shm_sent(&wakefds.shm);
     ck_assert_uint_eq(rung(), 0);
     shm_ring_sleep(&in);
     send_trains(40, 10000);
     ck_assert_uint_eq(rung(), 1);
-    shm_sent(&bells.shm);
-    shm_sent(&bells.shm);
+    shm_sent(&wakefds.shm);
+    shm_sent(&wakefds.shm);
     ck_assert_uint_eq(rung(), 0);
-    bells.peer->link.leave(&bells.peer->link);
+    wakefds.peer->link.leave(&wakefds.peer->link);
 }
 END_TEST
 
 /* Who leaves in the middle of a turn has rung for what is there. */
 START_TEST(who_leaves_has_rung)
 {
-    begin_bells();
-    int bell = dup(bells.peer->bell->fd);
+    begin_wakefds();
+    int wakefd = dup(wakefds.peer->wakefd->fd);
     uint64_t times = 0;
 
     shm_ring_sleep(&in);
     send_trains(1, 1000);
-    bells.peer->link.leave(&bells.peer->link);
-    ck_assert_int_eq(read(bell, &times, sizeof times), sizeof times);
+    wakefds.peer->link.leave(&wakefds.peer->link);
+    ck_assert_int_eq(read(wakefd, &times, sizeof times), sizeof times);
     ck_assert_uint_eq(times, 1);
-    shm_sent(&bells.shm);
-    close(bell);
+    shm_sent(&wakefds.shm);
+    close(wakefd);
 }
 END_TEST
 

@@ -14,69 +14,70 @@ static bool set_time(int fd, uint64_t at)
     return timerfd_settime(fd, TFD_TIMER_ABSTIME, &when, NULL) == 0;
 }
 
-static bool tell(const struct doorbell *bell, bool up)
+static bool tell(const struct doorbell *wakefd, bool up)
 {
-    if (bell->fd < 0)
+    if (wakefd->fd < 0)
         return true;
-    return bell->kind == DOORBELL_TIMED ? set_time(bell->fd, up ? 1 : bell->at) : fds_flag(bell->fd, up);
+    return wakefd->kind == DOORBELL_TIMED ? set_time(wakefd->fd, up ? 1 : wakefd->at)
+                                          : fds_flag(wakefd->fd, up);
 }
 
-int doorbell_make(struct doorbell *bell)
+int doorbell_make(struct doorbell *wakefd)
 {
-    if (bell->kind == DOORBELL_TIMED)
-        bell->fd = fds_own_private(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-    else if (bell->kind == DOORBELL_SHOWN)
-        bell->fd = fds_own(eventfd(0, EFD_CLOEXEC));
+    if (wakefd->kind == DOORBELL_TIMED)
+        wakefd->fd = fds_own_private(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+    else if (wakefd->kind == DOORBELL_SHOWN)
+        wakefd->fd = fds_own(eventfd(0, EFD_CLOEXEC));
     else
-        bell->fd = fds_own_private(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (bell->fd < 0)
+        wakefd->fd = fds_own_private(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (wakefd->fd < 0)
         return -1;
-    if ((bell->up || bell->at != NEVER_NS) && !tell(bell, bell->up)) {
-        doorbell_close(bell);
+    if ((wakefd->up || wakefd->at != NEVER_NS) && !tell(wakefd, wakefd->up)) {
+        doorbell_close(wakefd);
         return -1;
     }
     return 0;
 }
 
-void doorbell_close(struct doorbell *bell)
+void doorbell_close(struct doorbell *wakefd)
 {
     int saved = errno;
 
-    if (bell->fd >= 0)
-        fds_close(bell->fd);
-    bell->fd = -1;
+    if (wakefd->fd >= 0)
+        fds_close(wakefd->fd);
+    wakefd->fd = -1;
     errno = saved;
 }
 
-void doorbell_set(struct doorbell *bell, bool up)
+void doorbell_set(struct doorbell *wakefd, bool up)
 {
-    if (bell->up != up && tell(bell, up))
-        bell->up = up;
+    if (wakefd->up != up && tell(wakefd, up))
+        wakefd->up = up;
 }
 
-void doorbell_time(struct doorbell *bell, uint64_t at)
+void doorbell_time(struct doorbell *wakefd, uint64_t at)
 {
-    bool idle = at == NEVER_NS && bell->at == NEVER_NS;
+    bool idle = at == NEVER_NS && wakefd->at == NEVER_NS;
 
-    bell->at = at;
-    if (!bell->up && !idle)
-        tell(bell, false);
+    wakefd->at = at;
+    if (!wakefd->up && !idle)
+        tell(wakefd, false);
 }
 
-void doorbell_again(struct doorbell *bell)
+void doorbell_again(struct doorbell *wakefd)
 {
-    if (tell(bell, true))
-        bell->up = true;
+    if (tell(wakefd, true))
+        wakefd->up = true;
 }
 
-void doorbell_ring(const struct doorbell *bell)
+void doorbell_ring(const struct doorbell *wakefd)
 {
-    if (bell->fd >= 0)
-        (void)fds_flag(bell->fd, true);
+    if (wakefd->fd >= 0)
+        (void)fds_flag(wakefd->fd, true);
 }
 
-void doorbell_hear(const struct doorbell *bell)
+void doorbell_hear(const struct doorbell *wakefd)
 {
-    if (bell->fd >= 0)
-        (void)fds_flag(bell->fd, false);
+    if (wakefd->fd >= 0)
+        (void)fds_flag(wakefd->fd, false);
 }

@@ -37,19 +37,19 @@ struct doorbell {
     }
 
 /* Makes the descriptor, with the recorded state. Returns 0, or -1 and errno. */
-int doorbell_make(struct doorbell *bell);
-void doorbell_close(struct doorbell *bell);
+int doorbell_make(struct doorbell *wakefd);
+void doorbell_close(struct doorbell *wakefd);
 /* Makes the descriptor readable, or not. If the system call fails, the next call tries again. */
-void doorbell_set(struct doorbell *bell, bool up);
+void doorbell_set(struct doorbell *wakefd, bool up);
 /* Sets the time when a timerfd becomes readable, NEVER_NS for none. If the previous time made it readable, it is not
  * any more. */
-void doorbell_time(struct doorbell *bell, uint64_t at);
+void doorbell_time(struct doorbell *wakefd, uint64_t at);
 /* Makes the descriptor readable, and triggers an edge even if it was. */
-void doorbell_again(struct doorbell *bell);
+void doorbell_again(struct doorbell *wakefd);
 
 /* Signals. May be called by any thread; does nothing if there is no descriptor. */
-void doorbell_ring(const struct doorbell *bell);
+void doorbell_ring(const struct doorbell *wakefd);
 /* Consumes all signals so far, so that the descriptor is not readable. */
-void doorbell_hear(const struct doorbell *bell);
+void doorbell_hear(const struct doorbell *wakefd);
 
 #endif

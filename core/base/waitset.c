@@ -9,13 +9,13 @@
 
 void waitset_init(struct waitset *set, enum doorbell_kind kind)
 {
-    *set = (struct waitset){.epoll = -1, .bell = DOORBELL_INIT(kind)};
+    *set = (struct waitset){.epoll = -1, .wakefd = DOORBELL_INIT(kind)};
     pthread_mutex_init(&set->lock, NULL);
 }
 
 void waitset_end(struct waitset *set)
 {
-    doorbell_close(&set->bell);
+    doorbell_close(&set->wakefd);
     if (set->epoll >= 0)
         fds_close(set->epoll);
     set->epoll = -1;
@@ -42,7 +42,7 @@ static int watch(int epoll, int fd, uint32_t events, void *tag)
 /* Returns 0, or -1 and errno. */
 static int fill(const struct waitset *set, int epoll)
 {
-    if (watch(epoll, set->bell.fd, EPOLLIN, NULL) < 0)
+    if (watch(epoll, set->wakefd.fd, EPOLLIN, NULL) < 0)
         return -1;
     for (int i = 0; i < set->count; i++) {
         if (watch(epoll, set->members[i].fd, set->members[i].events, set->members[i].tag) < 0)
@@ -58,10 +58,10 @@ static int make_epoll(struct waitset *set)
 
     if (epoll < 0)
         return -1;
-    if (doorbell_make(&set->bell) < 0 || fill(set, epoll) < 0) {
+    if (doorbell_make(&set->wakefd) < 0 || fill(set, epoll) < 0) {
         int saved = errno;
 
-        doorbell_close(&set->bell);
+        doorbell_close(&set->wakefd);
         fds_close(epoll);
         errno = saved;
         return -1;
@@ -146,7 +146,7 @@ void waitset_remove(struct waitset *set, int fd)
 static __attribute__((noinline)) void change_flag(struct waitset *set, bool up)
 {
     pthread_mutex_lock(&set->lock);
-    doorbell_set(&set->bell, up);
+    doorbell_set(&set->wakefd, up);
     if (up && set->epoll < 0)
         wake(set);
     pthread_mutex_unlock(&set->lock);
@@ -154,16 +154,16 @@ static __attribute__((noinline)) void change_flag(struct waitset *set, bool up)
 
 inline void waitset_flag(struct waitset *set, bool up)
 {
-    if (set->bell.up != up)
+    if (set->wakefd.up != up)
         change_flag(set, up);
 }
 
 void waitset_time(struct waitset *set, uint64_t at)
 {
     pthread_mutex_lock(&set->lock);
-    bool sooner = at < set->bell.at;
+    bool sooner = at < set->wakefd.at;
 
-    doorbell_time(&set->bell, at);
+    doorbell_time(&set->wakefd, at);
     if (sooner && set->epoll < 0)
         wake(set);
     pthread_mutex_unlock(&set->lock);
@@ -180,7 +180,7 @@ static bool look(struct waitset *set, struct epoll_event *event)
     int ready;
 
     *event = (struct epoll_event){.events = EPOLLIN};
-    if (set->bell.at != NEVER_NS && now_ns() >= set->bell.at)
+    if (set->wakefd.at != NEVER_NS && now_ns() >= set->wakefd.at)
         return true;
     for (int i = 0; i < set->count; i++)
         fds[i] = (struct pollfd){.fd = set->members[i].fd, .events = (short)set->members[i].events};
@@ -225,7 +225,7 @@ bool waitset_hide(struct waitset *set)
     bool hides = set->epoll >= 0 && set->unlisted == 0;
 
     if (hides) {
-        doorbell_close(&set->bell);
+        doorbell_close(&set->wakefd);
         fds_close(set->epoll);
         set->epoll = -1;
         wake(set);
@@ -246,7 +246,7 @@ int waitset_list(struct waitset *set, struct pollfd *fds, uint64_t *deadline)
     } else {
         for (int i = 0; i < count; i++)
             fds[i] = (struct pollfd){.fd = set->members[i].fd, .events = (short)set->members[i].events};
-        *deadline = set->bell.up ? 0 : set->bell.at;
+        *deadline = set->wakefd.up ? 0 : set->wakefd.at;
     }
     pthread_mutex_unlock(&set->lock);
     return count;

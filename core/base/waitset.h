@@ -33,7 +33,7 @@ struct waitset {
     int count;                    /* of `members` */
     int unlisted;                 /* members that are only in the epoll */
     int next;                     /* index of the member that is checked first, for fairness */
-    struct doorbell bell;         /* the flag and the time; has a descriptor while there is an epoll */
+    struct doorbell wakefd;       /* the flag and the time; has a descriptor while there is an epoll */
     void (*wake)(void *sleepers); /* called when the list that waitset_list() returns has changed; or NULL */
     void *sleepers;               /* its argument */
 };

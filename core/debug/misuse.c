@@ -26,7 +26,7 @@ bool xs_misuse_on;
 
 /* Used to end the thread; `is_watching`: the thread exists. Only exs_init() and exs_fini() use them, one call
  * at a time. */
-static struct doorbell bell = DOORBELL_INIT(DOORBELL_PLAIN);
+static struct doorbell wakefd = DOORBELL_INIT(DOORBELL_PLAIN);
 static pthread_t watcher;
 static bool is_watching;
 
@@ -133,7 +133,7 @@ static void look_at(void *object, void *unused)
 
 static void *watch(void *unused)
 {
-    struct pollfd ring = {.fd = bell.fd, .events = POLLIN};
+    struct pollfd ring = {.fd = wakefd.fd, .events = POLLIN};
 
     (void)unused;
     pthread_setname_np(pthread_self(), "exs-check");
@@ -153,10 +153,10 @@ void xs_misuse_begin(void)
     xs_held_reset();
     is_watching = false;
     /* a forked child has closed the parent's descriptor */
-    bell = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN);
+    wakefd = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN);
     if (!xs_misuse_on)
         return;
-    if (doorbell_make(&bell) < 0 || (error = threads_start(&watcher, watch)) != 0)
+    if (doorbell_make(&wakefd) < 0 || (error = threads_start(&watcher, watch)) != 0)
         xs_log("EXS_CHECK: cannot start a thread: %s; events that are never dequeued are not reported",
                strerror(error));
     else
@@ -166,9 +166,9 @@ void xs_misuse_begin(void)
 void xs_misuse_end(void)
 {
     if (is_watching) {
-        doorbell_ring(&bell);
+        doorbell_ring(&wakefd);
         pthread_join(watcher, NULL);
     }
     is_watching = xs_misuse_on = false;
-    doorbell_close(&bell);
+    doorbell_close(&wakefd);
 }

@@ -102,7 +102,7 @@ static void wake_sleepers(void *home)
 
     mutex_lock(&queue->events_lock);
     LIST_FOREACH (sleeper, &queue->sleepers, link)
-        doorbell_ring(sleeper->bell);
+        doorbell_ring(sleeper->wakefd);
     mutex_unlock(&queue->events_lock);
 }
 
@@ -115,7 +115,7 @@ void xs_queue_wake_by(struct queue *queue, uint64_t deadline)
         if (sleeper->wakes_by <= deadline)
             continue;
         sleeper->wakes_by = deadline;
-        doorbell_ring(sleeper->bell);
+        doorbell_ring(sleeper->wakefd);
     }
     mutex_unlock(&queue->events_lock);
 }
@@ -188,7 +188,7 @@ void xs_sleep_begin(struct queue *home, struct xs_sleeper *sleeper)
     const struct source *source;
 
     sleeper->home = home;
-    sleeper->fds[0] = (struct pollfd){.fd = sleeper->bell->fd, .events = POLLIN};
+    sleeper->fds[0] = (struct pollfd){.fd = sleeper->wakefd->fd, .events = POLLIN};
     sleeper->count = 1;
     mutex_lock(&home->lock);
     mutex_lock(&home->events_lock);

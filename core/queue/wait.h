@@ -28,7 +28,7 @@ void xs_rest_home(struct queue *home);
 struct xs_sleeper {
     LIST_ENTRY(xs_sleeper) link;
     struct queue *home;
-    const struct doorbell *bell; /* the thread's eventfd, signaled when `fds` or `deadline` is out of date */
+    const struct doorbell *wakefd; /* the thread's eventfd, signaled when `fds` or `deadline` is out of date */
     /* out: what the thread must poll: first its eventfd, then what makes the queue ready */
     struct pollfd fds[1 + XS_SOURCES_MAX * WAITSET_LISTED];
     int count;         /* of fds */

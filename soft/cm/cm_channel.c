@@ -53,7 +53,7 @@ static struct cm_channel *new_channel(void)
     TAILQ_INIT(&channel->pending);
     for (int i = 0; i < CM_TIMEOUTS; i++)
         TAILQ_INIT(&channel->timeouts[i]);
-    channel->ib.bell = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN);
+    channel->ib.wakefd = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN);
     TAILQ_INIT(&channel->ib.news);
     channel->public.fd = -1;
     return channel;
@@ -109,7 +109,7 @@ void soft_destroy_event_channel(struct rdma_event_channel *public)
     soft_mutex_lock(&channel->lock);
     channel->gone = true;
     waited_for = channel->waiters > 0;
-    doorbell_close(&channel->ib.bell);
+    doorbell_close(&channel->ib.wakefd);
     waitset_end(&channel->waits);
     soft_mutex_unlock(&channel->lock);
     if (!waited_for)

@@ -35,13 +35,13 @@ static int open_box(struct cm_channel *channel)
 {
     int error;
 
-    if (channel->ib.bell.fd != -1)
+    if (channel->ib.wakefd.fd != -1)
         return 0;
-    if (doorbell_make(&channel->ib.bell) == -1)
+    if (doorbell_make(&channel->ib.wakefd) == -1)
         return errno;
-    error = waitset_add(&channel->waits, channel->ib.bell.fd, EPOLLIN, &channel->ib);
+    error = waitset_add(&channel->waits, channel->ib.wakefd.fd, EPOLLIN, &channel->ib);
     if (error != 0)
-        doorbell_close(&channel->ib.bell);
+        doorbell_close(&channel->ib.wakefd);
     return error;
 }
 

@@ -18,7 +18,7 @@ static const uint64_t limits[CM_TIMEOUTS] = {
 
 static void arm(struct cm_channel *channel, uint64_t deadline)
 {
-    if (channel->public.fd == -1 && deadline < channel->waits.bell.at)
+    if (channel->public.fd == -1 && deadline < channel->waits.wakefd.at)
         waitset_time(&channel->waits, deadline);
 }
 
@@ -34,7 +34,7 @@ void cm_timer_settle(struct cm_channel *channel)
         if (id != NULL && id->deadline < next)
             next = id->deadline;
     }
-    if (next != channel->waits.bell.at)
+    if (next != channel->waits.wakefd.at)
         waitset_time(&channel->waits, next);
 }
 

@@ -24,10 +24,10 @@
 struct cm_id;
 struct ib_end;
 
-/* The box of an event channel: a list of ends with news, and an eventfd (`bell`) that is readable if there are any. The
+/* The box of an event channel: a list of ends with news, and an eventfd (`wakefd`) that is readable if there are any. The
  * channel creates the eventfd before any other thread knows the box; then only the port uses it. */
 struct ib_box {
-    struct doorbell bell;
+    struct doorbell wakefd;
     TAILQ_HEAD(, ib_end) news;
 };
 

@@ -20,7 +20,7 @@
  * a peer has written whose ring was not polled yet. */
 static bool hear(struct shm *shm, bool *unexpected)
 {
-    uint64_t times = fds_flag_take(shm->bell);
+    uint64_t times = fds_flag_take(shm->wakefd);
 
     shm->owed -= times < RINGS_MAX ? (int64_t)times : RINGS_MAX;
     *unexpected = shm->owed < 0;
@@ -66,7 +66,7 @@ static __attribute__((noinline)) uint8_t *room_by_flag(struct shm_peer *peer, ui
         expect_ring(peer->shm, shm_ring_stay(out, &out->control->wants_room));
     if (out->broken && !peer->failed) { /* give_up() follows in the next poll, which must happen */
         shm_look_at(peer);
-        shm_bell_ring(peer->shm->bell);
+        shm_wakefd_ring(peer->shm->wakefd);
         peer->shm->owed++;
     }
     return at;
@@ -92,7 +92,7 @@ static void call(struct shm_peer *peer)
 {
     if (peer->bitmap != NULL)
         shm_bitmap_call(peer->bitmap, peer->slot_there);
-    shm_bell_ring(peer->bell->fd);
+    shm_wakefd_ring(peer->wakefd->fd);
 }
 
 void shm_call_peer(struct shm_peer *peer)
@@ -343,7 +343,7 @@ int shm_receive(struct shm *shm, bool hears, bool watches)
     if (shm->owed < 0) /* writes of a peer that cleared no flag */
         shm->owed = 0;
     if (budget == 0 && watches) {
-        shm_bell_ring(shm->bell);
+        shm_wakefd_ring(shm->wakefd);
         shm->owed++;
     } else if (budget == 0) {
         shm->unwatched = true;
@@ -367,7 +367,7 @@ void shm_watch(struct shm *shm)
     }
     shm->unwatched = false;
     if (is_late) {
-        shm_bell_ring(shm->bell);
+        shm_wakefd_ring(shm->wakefd);
         shm->owed++;
     }
 }

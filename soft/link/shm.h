@@ -3,7 +3,7 @@
  * shm.h - the software device's link between two processes of one host: packets without an ICRC, in rings of memory
  * that both processes have mapped (shm_ring.h). shm_meet.h describes how the two processes find each other.
  *
- * Wake-ups. A context has one eventfd (`bell`), which all its peers write to; completion channels and the service
+ * Wake-ups. A context has one eventfd (`wakefd`), which all its peers write to; completion channels and the service
  * thread watch it as they watch a socket: readable means that the context should be polled. A receiver that has
  * emptied a ring sets the ring's need-wakeup flag, and the next sender clears the flag and writes the eventfd. Each
  * cleared flag produces exactly one write, so the number of outstanding writes is known (`owed`), and read(2) on the
@@ -27,7 +27,7 @@
 #include <sys/queue.h>
 #include "soft/engine/wire.h"
 #include "soft/service/service.h"
-#include "shm_bell.h"
+#include "shm_wakefd.h"
 #include "shm_bitmap.h"
 #include "shm_ring.h"
 
@@ -47,7 +47,7 @@ struct shm {
     struct ibv_context *context;
     struct service_member *service;
     bool ready;     /* the eventfd exists and is watched */
-    int bell;       /* the eventfd that peers write to */
+    int wakefd;     /* the eventfd that peers write to */
     bool unwatched; /* at least one need-wakeup flag is clear: the poller must set it before it sleeps */
     /* Writes to the eventfd that were made or are about to be made, and were not read. Negative only within a poll: the
      * eventfd was read before the peer that wrote it was found. */
@@ -72,7 +72,7 @@ struct shm_peer {
     bool failed;             /* a ring is broken, and the queue pair has been put into the error state */
     struct shm_slots *slots; /* where it has its slot; NULL: it has none */
     int slot;
-    struct shm_bell *bell;     /* the peer's eventfd; NULL: not known yet */
+    struct shm_wakefd *wakefd; /* the peer's eventfd; NULL: not known yet */
     struct shm_bitmap *bitmap; /* its bitmap, where slot_there is our slot; NULL: we have none */
     unsigned slot_there;
     /* Descriptors of a connecting end until the listener has answered, else -1. `spare` reserves a descriptor for the

@@ -74,7 +74,7 @@ static uint32_t slot_of(const struct shm_peer *peer)
 /* Writes the descriptors that the peer needs to notify us to `fds`. Returns their number. */
 static size_t add_call(const struct shm *shm, const struct shm_peer *peer, int *fds)
 {
-    fds[0] = shm->bell;
+    fds[0] = shm->wakefd;
     if (peer->slots == NULL)
         return 1;
     fds[1] = peer->slots->memory;
@@ -92,8 +92,8 @@ static bool take_call(struct shm_peer *peer, const int fds[2], uint32_t slot)
         return false;
     if (has_bitmap && (peer->bitmap = shm_bitmap_map(fds[1])) == NULL)
         return false;
-    peer->bell = shm_bell_take(fds[0]);
-    if (peer->bell == NULL)
+    peer->wakefd = shm_wakefd_take(fds[0]);
+    if (peer->wakefd == NULL)
         return false;
     if (has_bitmap)
         fds_close(fds[1]);

@@ -14,26 +14,26 @@ static atomic_uint unassigned;
 
 void shm_init(struct shm *shm, struct ibv_context *context, struct service_member *service)
 {
-    *shm = (struct shm){.context = context, .service = service, .bell = -1, .most = SHM_PEERS};
+    *shm = (struct shm){.context = context, .service = service, .wakefd = -1, .most = SHM_PEERS};
     TAILQ_INIT(&shm->looked_at);
     LIST_INIT(&shm->uncalled);
 }
 
 /* Creates the context's eventfd and has it watched. 0 or an errno. */
-static int make_bell(struct shm *shm)
+static int make_wakefd(struct shm *shm)
 {
     struct soft_wire *wire = soft_wire_of(shm->context);
     int error = 0;
 
     if (wire->open != NULL && (error = wire->open(wire, shm->context)) != 0)
         return error;
-    shm->bell = fds_own_private(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (shm->bell == -1)
+    shm->wakefd = fds_own_private(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (shm->wakefd == -1)
         return errno;
-    error = service_attach(shm->service, shm->bell);
+    error = service_attach(shm->service, shm->wakefd);
     if (error != 0) {
-        fds_close(shm->bell);
-        shm->bell = -1;
+        fds_close(shm->wakefd);
+        shm->wakefd = -1;
     }
     shm->ready = error == 0;
     return error;
@@ -46,7 +46,7 @@ int shm_prepare(struct shm *shm)
 
     if (peers >= shm->most)
         return EUSERS;
-    if (!shm->ready && (error = make_bell(shm)) != 0)
+    if (!shm->ready && (error = make_wakefd(shm)) != 0)
         return error;
     if (peers >= SHM_UNSLOTTED && shm->slots == NULL && (shm->slots = shm_slots_new()) == NULL)
         return errno;
@@ -56,15 +56,15 @@ int shm_prepare(struct shm *shm)
 void shm_forget(void)
 {
     atomic_store_explicit(&unassigned, 0, memory_order_relaxed);
-    shm_bell_forget();
+    shm_wakefd_forget();
     turn_out_forget();
 }
 
 void shm_end(struct shm *shm)
 {
-    if (shm->bell != -1)
-        fds_close(shm->bell);
-    shm->bell = -1;
+    if (shm->wakefd != -1)
+        fds_close(shm->wakefd);
+    shm->wakefd = -1;
     if (shm->slots != NULL)
         shm_slots_leave(shm->slots);
     shm->slots = NULL;
@@ -133,8 +133,8 @@ void shm_peer_free(struct shm_peer *peer)
         atomic_fetch_sub_explicit(&unassigned, 1, memory_order_relaxed);
     if (peer->slots != NULL)
         shm_slot_give_back(peer->slots, peer->slot);
-    if (peer->bell != NULL)
-        shm_bell_give_back(peer->bell);
+    if (peer->wakefd != NULL)
+        shm_wakefd_give_back(peer->wakefd);
     if (peer->bitmap != NULL)
         shm_bitmap_unmap(peer->bitmap);
     munmap(peer->area, sizeof *peer->area);
@@ -161,5 +161,5 @@ void shm_join(struct shm_peer *peer)
     shm_look_at(peer);
     shm->owed++;
     soft_unlock(shm->context);
-    shm_bell_ring(shm->bell);
+    shm_wakefd_ring(shm->wakefd);
 }

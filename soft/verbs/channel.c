@@ -84,7 +84,7 @@ struct ibv_comp_channel *soft_create_comp_channel(struct ibv_context *ibv)
         errno = error;
         return NULL;
     }
-    channel->ibv.fd = soft_context_of(ibv)->names.lid != 0 ? channel->waits.bell.fd : fd;
+    channel->ibv.fd = soft_context_of(ibv)->names.lid != 0 ? channel->waits.wakefd.fd : fd;
     return join(channel);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* shm_bell.c - the list of the peers' eventfds, by the kernel's number: shm_bell.h. */
+/* shm_wakefd.c - the list of the peers' eventfds, by the kernel's number: shm_wakefd.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -10,16 +10,16 @@
 #include <sys/stat.h>
 #include "core/base/fds.h"
 #include "soft/lock.h"
-#include "shm_bell.h"
+#include "shm_wakefd.h"
 
 static struct {
     pthread_mutex_t lock;
-    LIST_HEAD(, shm_bell) list; /* those whose number is known */
+    LIST_HEAD(, shm_wakefd) list; /* those whose number is known */
 } known = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Whether a peer's descriptor can be used as an eventfd. A write must not block, nor raise a signal as a pipe can. A
  * descriptor without a file type is an eventfd, or can't be written. False and errno. */
-static bool is_bell(int fd)
+static bool is_wakefd(int fd)
 {
     struct stat info;
     int flags = fcntl(fd, F_GETFL);
@@ -50,74 +50,74 @@ static int number_of(int fd)
 }
 
 /* (locked) */
-static struct shm_bell *find(int number)
+static struct shm_wakefd *find(int number)
 {
-    struct shm_bell *bell;
+    struct shm_wakefd *wakefd;
 
-    LIST_FOREACH (bell, &known.list, bells)
-        if (bell->number == number)
-            return bell;
+    LIST_FOREACH (wakefd, &known.list, wakefds)
+        if (wakefd->number == number)
+            return wakefd;
     return NULL;
 }
 
 /* Makes a struct for this descriptor. NULL: no memory. (locked) */
-static struct shm_bell *hang(int fd, int number)
+static struct shm_wakefd *hang(int fd, int number)
 {
-    struct shm_bell *bell = malloc(sizeof *bell);
+    struct shm_wakefd *wakefd = malloc(sizeof *wakefd);
 
-    if (bell == NULL)
+    if (wakefd == NULL)
         return NULL;
-    *bell = (struct shm_bell){.fd = fd, .number = number};
+    *wakefd = (struct shm_wakefd){.fd = fd, .number = number};
     if (number != -1)
-        LIST_INSERT_HEAD(&known.list, bell, bells);
-    return bell;
+        LIST_INSERT_HEAD(&known.list, wakefd, wakefds);
+    return wakefd;
 }
 
-struct shm_bell *shm_bell_take(int fd)
+struct shm_wakefd *shm_wakefd_take(int fd)
 {
-    struct shm_bell *bell;
+    struct shm_wakefd *wakefd;
     int number;
 
-    if (!is_bell(fd))
+    if (!is_wakefd(fd))
         return NULL;
     soft_mutex_lock(&known.lock);
     number = number_of(fd);
-    bell = number == -1 ? NULL : find(number);
-    if (bell != NULL)
+    wakefd = number == -1 ? NULL : find(number);
+    if (wakefd != NULL)
         fds_close(fd);
     else
-        bell = hang(fd, number);
-    if (bell != NULL)
-        bell->users++;
+        wakefd = hang(fd, number);
+    if (wakefd != NULL)
+        wakefd->users++;
     soft_mutex_unlock(&known.lock);
-    return bell;
+    return wakefd;
 }
 
-void shm_bell_give_back(struct shm_bell *bell)
+void shm_wakefd_give_back(struct shm_wakefd *wakefd)
 {
     soft_mutex_lock(&known.lock);
-    bool is_last = --bell->users == 0;
+    bool is_last = --wakefd->users == 0;
 
-    if (is_last && bell->number != -1)
-        LIST_REMOVE(bell, bells);
+    if (is_last && wakefd->number != -1)
+        LIST_REMOVE(wakefd, wakefds);
     soft_mutex_unlock(&known.lock);
     if (!is_last)
         return;
-    fds_close(bell->fd);
-    free(bell);
+    fds_close(wakefd->fd);
+    free(wakefd);
 }
 
-void shm_bell_ring(int fd)
+void shm_wakefd_ring(int fd)
 {
     (void)fds_flag(fd, true); /* it fails only if the counter is at its maximum: readable anyway */
 }
 
-void shm_bell_forget(void)
+void shm_wakefd_forget(void)
 {
-    struct shm_bell *bell;
+    struct shm_wakefd *wakefd;
 
     pthread_mutex_init(&known.lock, NULL);
-    LIST_FOREACH (bell, &known.list, bells)
-        bell->number = -1;
+    LIST_FOREACH (wakefd, &known.list, wakefds)
+        wakefd->number = -1;
     LIST_INIT(&known.list);
 }

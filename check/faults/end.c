@@ -141,7 +141,7 @@ bool end_good(struct end *end, int error)
 bool is_short(const struct end *end)
 {
     return !end->point->calm && end->cell->fault->fate == SHORT &&
-           (end->cell->moment->meeting || !end->cell->fault->connecting);
+           (end->cell->moment->setup || !end->cell->fault->connecting);
 }
 
 bool is_gone(const struct end *end)

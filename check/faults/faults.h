@@ -63,7 +63,7 @@ struct moment {
     bool (*run)(struct end *end); /* at both ends; false: an operation failed */
     size_t total;                 /* bytes within which a fault strikes, */
     unsigned after;               /* and microseconds after the byte */
-    bool meeting;                 /* while the connection is made */
+    bool setup;                   /* while the connection is made */
     bool closing;                 /* the end may have come in good order */
     bool files;                   /* the receiver writes files */
     bool exports;                 /* the peer's memory is used */

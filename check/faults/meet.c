@@ -208,17 +208,17 @@ bool meet(struct end *end)
 {
     bool met = true;
 
-    if (end->cell->moment->meeting || end->cell->fault->whole)
+    if (end->cell->moment->setup || end->cell->fault->whole)
         trigger_arm(end);
     if (end->point->listens == end->victim)
         met = accept_this(end, end->point->seed, !end->victim && !is_calm(end));
     met = met && greet(end);
     if (!met && is_gone(end) && !end->victim && end->point->listens)
         release_victim(end);
-    ck_assert_msg(met || is_gone(end) || (end->cell->moment->meeting && !is_calm(end) && !end->victim),
+    ck_assert_msg(met || is_gone(end) || (end->cell->moment->setup && !is_calm(end) && !end->victim),
                   "the %s has no connection: %s", end->victim ? "victim" : "survivor",
                   strerrorname_np(end->error));
-    if (met && !end->cell->moment->meeting && !end->cell->fault->whole)
+    if (met && !end->cell->moment->setup && !end->cell->fault->whole)
         trigger_arm(end);
     return met;
 }
@@ -270,7 +270,7 @@ static bool is_promised(const struct end *end)
 
     if (end->cell->fault->fate == SILENT)
         return error == ETIMEDOUT || (error == ECONNRESET && !end->cell->fault->asked);
-    return error == ECONNRESET || (moment->meeting && error == ECONNREFUSED) ||
+    return error == ECONNRESET || (moment->setup && error == ECONNREFUSED) ||
            (moment->exports && end->cell->link->adapter && error == EACCES);
 }
 
@@ -295,7 +295,7 @@ static void part_from_the_dead(struct end *end)
     if (end->error)
         ck_assert_msg(is_promised(end), "the survivor was told %s", strerrorname_np(end->error));
     else
-        ck_assert_msg(end->socket < 0 ? end->cell->moment->meeting : end->ended && may_have_ended(end),
+        ck_assert_msg(end->socket < 0 ? end->cell->moment->setup : end->ended && may_have_ended(end),
                       "nobody told the survivor of the end");
     ck_assert_msg(!end->error || end->noticed - end->when < fault->bound * LATE_S,
                   "the survivor was told after %.1f s", end->noticed - end->when);

@@ -292,7 +292,7 @@ static bool run_close(struct end *end)
 }
 
 const struct moment moment_rows[] = {
-    {.name = "connect", .run = run_connect, .after = 3000, .meeting = true},
+    {.name = "connect", .run = run_connect, .after = 3000, .setup = true},
     {.name = "idle", .run = run_idle, .after = 2000},
     {.name = "direct", .run = run_direct, .total = MIB, .after = 100},
     {.name = "hidden", .run = run_hidden, .total = 256 * KIB, .after = 100},

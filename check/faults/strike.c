@@ -13,7 +13,7 @@ bool strikes(const struct end *end)
 /* Before the survivor begins to connect. */
 static bool is_at_once(const struct end *end)
 {
-    return end->cell->fault->connecting && end->cell->moment->meeting;
+    return end->cell->fault->connecting && end->cell->moment->setup;
 }
 
 static void *strike(void *arg)

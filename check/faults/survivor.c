@@ -37,7 +37,7 @@ static bool has_no_more(const struct state *now, const struct state *before)
 static void expect_state(struct end *end, struct state *before)
 {
     struct state now = state_now();
-    bool is_half_open = end->cell->fault->fate == SILENT && end->cell->moment->meeting;
+    bool is_half_open = end->cell->fault->fate == SILENT && end->cell->moment->setup;
 
     for (double limit = seconds_now() + (is_half_open ? HALF_OPEN_S : SOON_S) * LATE_S;
          !has_no_more(&now, before) && seconds_now() < limit;) {

@@ -28,7 +28,7 @@
 #include "core/base/fds.h"
 #include "core/base/settings.h"
 #include "soft/engine/engine.h"
-#include "soft/link/shm_meet.h"
+#include "soft/link/shm_setup.h"
 
 #define MESSAGE 64 /* bytes: a greeting is shorter */
 #define SLOT_AT 16 /* in a greeting */
@@ -41,7 +41,7 @@ static struct meet_world {
     struct input input;
     struct sharing device;
     unsigned others; /* peers that are said to be there */
-    struct shm_meeting *meeting;
+    struct shm_setup *setup;
     int door;              /* the stranger's, where he listens */
     int guests[STRANGERS]; /* his ends of what he has come with; -1: none */
     int cut;               /* memory that he has sent last, or -1 */
@@ -279,7 +279,7 @@ static void let_in(uint8_t how)
     int guest;
 
     memset(token, how >> 5 & 1, sizeof token);
-    guest = shm_meeting_find(world->meeting, token);
+    guest = shm_setup_find(world->setup, token);
     if (guest == -1)
         return;
     peer = shm_accept(&world->device.shm, guest, &why);
@@ -343,12 +343,12 @@ static void open_anew(void)
 {
     union soft_addr own = address(false);
 
-    shm_meeting_close(world->meeting);
-    world->meeting = shm_meeting_open(&own);
+    shm_setup_close(world->setup);
+    world->setup = shm_setup_open(&own);
     calls_fail(0, 0);
-    if (!world->meeting)
-        world->meeting = shm_meeting_open(&own);
-    expect(world->meeting, "no meeting: %s", strerror(errno));
+    if (!world->setup)
+        world->setup = shm_setup_open(&own);
+    expect(world->setup, "no setup: %s", strerror(errno));
 }
 
 /* Something is sent to a peer: he is called. Or he is left. */
@@ -421,7 +421,7 @@ static void learn(void)
     uint8_t token[SHM_TOKEN];
     struct shm_refusal why;
     struct shm_peer *peer = shm_offer(&world->device.shm, &own, token, &why);
-    int guest = peer ? shm_meeting_find(world->meeting, token) : -1;
+    int guest = peer ? shm_setup_find(world->setup, token) : -1;
     ssize_t got = guest == -1 ? -1 : __real_recvmsg(guest, &message, MSG_DONTWAIT);
 
     expect(got == TOKEN_AT + SHM_TOKEN && memcmp(right + TOKEN_AT, token, SHM_TOKEN) == 0,
@@ -436,8 +436,8 @@ static void world_open(void)
     union soft_addr own = address(false);
 
     sharing_open(&world->device, open_wire);
-    world->meeting = shm_meeting_open(&own);
-    expect(world->meeting, "no meeting: %s", strerror(errno));
+    world->setup = shm_setup_open(&own);
+    expect(world->setup, "no setup: %s", strerror(errno));
     world->cut = -1;
     for (int i = 0; i < STRANGERS; i++)
         world->guests[i] = -1;
@@ -458,7 +458,7 @@ static void world_close(void)
     soft_unlock(world->device.shm.context);
     expect(TAILQ_EMPTY(&world->device.shm.looked_at) && world->device.shm.count == world->others,
            "a peer is left");
-    shm_meeting_close(world->meeting);
+    shm_setup_close(world->setup);
     expect(!soft_close(world->device.shm.context), "something is still in use");
     shm_end(&world->device.shm);
     for (int i = 0; i < STRANGERS; i++)

@@ -114,8 +114,8 @@ static void absorb(struct side *side, bool over)
             continue;
         if (in->owed)
             return;
-        bool done = side->meeting->type == SOCK_STREAM ? compare_stream(side, in, over)
-                                                       : compare_message(side, in, over);
+        bool done =
+            side->setup->type == SOCK_STREAM ? compare_stream(side, in, over) : compare_message(side, in, over);
         if (!done || (in->flags & PEEK)) {
             side->next_out = next_out;
             side->out_at = out_at;
@@ -142,15 +142,15 @@ void bytes_end(struct side *side)
 
     absorb(side, true);
     if (side->saw_end && !side->reads_no_more && other_side(side)->may_not_end)
-        wrong("the end came to %u%c behind a part of a send", side->meeting->pair, "ab"[side->end]);
+        wrong("the end came to %u%c behind a part of a send", side->setup->pair, "ab"[side->end]);
     if (side->reads_no_more || side->compare_no_more || !(side->saw_end || side->saw_break))
         return;
     while ((out = next_sender(side, true, &wait)) != NULL) {
         if (side->saw_end)
-            wrong("the end came to %u%c before all of send %u", side->meeting->pair, "ab"[side->end],
+            wrong("the end came to %u%c before all of send %u", side->setup->pair, "ab"[side->end],
                   out -> number);
         if (!out->owed && out->error == 0)
-            wrong("the break came to %u%c before send %u, which was done", side->meeting->pair, "ab"[side->end],
+            wrong("the break came to %u%c before send %u, which was done", side->setup->pair, "ab"[side->end],
                   out -> number);
         side->next_out++;
         side->out_at = 0;

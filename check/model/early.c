@@ -19,7 +19,7 @@ bool may_end_short(const struct op *op)
 
 static bool is_stream(const struct side *side)
 {
-    return side->meeting->type == SOCK_STREAM;
+    return side->setup->type == SOCK_STREAM;
 }
 
 /* One fails by itself when its time is over. Whether it has is told by its event. */
@@ -96,14 +96,14 @@ void early_start(struct op *op)
     op->began = ++sequence;
     op->may_be_dropped = failing && is_sent;
     if (is_silent(op) && (failing || op->timed))
-        side->meeting->may_break = true;
+        side->setup->may_break = true;
     if (!is_ender(op))
         return;
     enum torn now = torn(side);
 
     op->behind_a_part = now == TORN && op->type == EXS_EVT_SHUTDOWN;
     if (now != WHOLE)
-        side->meeting->may_break = true;
+        side->setup->may_break = true;
 }
 
 void early_event(struct op *op)
@@ -119,7 +119,7 @@ void early_event(struct op *op)
 void early_cancel(struct side *side)
 {
     if (torn(side) != WHOLE && side->enders + side->unsure_enders > 0)
-        side->meeting->may_break = true;
+        side->setup->may_break = true;
 }
 
 void early_close(struct side *side)
@@ -127,6 +127,6 @@ void early_close(struct side *side)
     enum torn now = torn(side);
 
     if (now != WHOLE)
-        side->meeting->may_break = true;
+        side->setup->may_break = true;
     side->may_not_end = now == TORN && side->enders + side->unsure_enders == 0;
 }

@@ -69,26 +69,26 @@ static void read_window(struct side *side)
     side->window = (size_t)bytes;
 }
 
-struct meeting *meet(const struct step *step)
+struct setup *meet(const struct step *step)
 {
     int kind = step->detail % 4 == 0, window = windows[step->detail / 4 % 4];
-    struct meeting *meeting = calloc(1, sizeof *meeting);
-    struct side *from = &meeting->sides[step->end], *to = &meeting->sides[!step->end];
+    struct setup *setup = calloc(1, sizeof *setup);
+    struct side *from = &setup->sides[step->end], *to = &setup->sides[!step->end];
     double until = seconds_now() + patience_s;
     const struct address *address = &listeners[kind].address;
 
-    *meeting = (struct meeting){.type = types[kind], .pair = step->pair};
+    *setup = (struct setup){.type = types[kind], .pair = step->pair};
     for (int end = 0; end < 2; end++) {
-        struct side *side = &meeting->sides[end];
-        side->meeting = meeting;
+        struct side *side = &setup->sides[end];
+        side->setup = setup;
         side->end = end;
         side->home = end * QUEUES + (int)(step->queue ^ (step->detail / 16 & 1 & (unsigned)end));
         side->limit = SIZE_MAX;
     }
     connected = accepted = false;
     element = (exs_acceptaddr_t){.exs_ahandle = &element};
-    must_be(from->socket = exs_socket(PF_INET, meeting->type, 0), "exs_socket");
-    if (meeting->type == SOCK_STREAM) {
+    must_be(from->socket = exs_socket(PF_INET, setup->type, 0), "exs_socket");
+    if (setup->type == SOCK_STREAM) {
         must_be(exs_setsockopt(from->socket, SOL_SOCKET, SO_RCVBUF, &window, sizeof window), "SO_RCVBUF");
         must_be(exs_setsockopt(listeners[kind].socket, SOL_SOCKET, SO_RCVBUF, &window, sizeof window),
                 "SO_RCVBUF");
@@ -104,5 +104,5 @@ struct meeting *meet(const struct step *step)
     to->socket = element.exs_socket;
     read_window(from);
     read_window(to);
-    return meeting;
+    return setup;
 }

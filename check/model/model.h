@@ -130,7 +130,7 @@ struct op {   /* one operation; its own ahandle */
 };
 
 struct side { /* one end of a connection */
-    struct meeting *meeting;
+    struct setup *setup;
     int end;
     int socket;
     int home;    /* queue */
@@ -160,8 +160,8 @@ struct side { /* one end of a connection */
     bool unsure[SHARED];
 };
 
-struct meeting { /* a connection, from its two connects on */
-    int type;    /* SOCK_... */
+struct setup { /* a connection, from its two connects on */
+    int type;  /* SOCK_... */
     unsigned pair;
     struct side sides[2];
     bool may_break; /* one end closed while something was on its way */
@@ -173,7 +173,7 @@ bool reference_started(struct op *op, long result, int error);
 void reference_cancelled(struct side *side, const struct op *of, int count); /* NULL: all */
 void reference_closed(struct side *side, unsigned flags);
 void reference_event(struct op *op, const exs_event_t *event);
-void reference_end(struct meeting *meeting); /* both ends are gone, and all events have come */
+void reference_end(struct setup *setup); /* both ends are gone, and all events have come */
 
 void bytes_absorb(struct side *side); /* compare what receives got, as far as it can be known */
 void bytes_end(struct side *side);

@@ -7,7 +7,7 @@
 
 static bool fills(const struct op *op)
 {
-    return ((op->flags & WAITALL) || op->type == EXS_EVT_RECVFILE) && op->side->meeting->type == SOCK_STREAM;
+    return ((op->flags & WAITALL) || op->type == EXS_EVT_RECVFILE) && op->side->setup->type == SOCK_STREAM;
 }
 
 static bool is_owed_receiver(const struct op *op)
@@ -20,7 +20,7 @@ static bool is_owed_receiver(const struct op *op)
 /* Bytes, or messages, that this end sends for sure. */
 static size_t sent_at_least(const struct side *side)
 {
-    bool stream = side->meeting->type == SOCK_STREAM;
+    bool stream = side->setup->type == SOCK_STREAM;
     size_t sum = 0;
 
     for (int i = 0; i < side->count; i++) {
@@ -47,7 +47,7 @@ static size_t taken_before(const struct op *op)
             continue;
         if (before->flags & PEEK)
             return SIZE_MAX;
-        sum += side->meeting->type == SOCK_STREAM ? before->length : 1;
+        sum += side->setup->type == SOCK_STREAM ? before->length : 1;
     }
     return sum;
 }
@@ -68,7 +68,7 @@ static bool receiver_must(const struct op *op)
 
 static size_t sent_up_to(const struct op *op)
 {
-    bool stream = op->side->meeting->type == SOCK_STREAM;
+    bool stream = op->side->setup->type == SOCK_STREAM;
     size_t sum = 0;
 
     for (int i = 0; i < op->side->count; i++) {
@@ -92,9 +92,9 @@ static size_t room_of(const struct side *side)
         if (!is_owed_receiver(op))
             continue;
         all_fill = all_fill && fills(op) && !(op->flags & PEEK);
-        asked += side->meeting->type == SOCK_STREAM ? op->length : 1;
+        asked += side->setup->type == SOCK_STREAM ? op->length : 1;
     }
-    if (side->meeting->type == SOCK_SEQPACKET)
+    if (side->setup->type == SOCK_SEQPACKET)
         return asked;
     return all_fill && asked > hidden ? asked : hidden;
 }

@@ -13,7 +13,7 @@
 #define PROGRAM_S 60 /* of one program, at most, times the machine's slowness */
 
 static exs_qhandle_t queues[ALL_QUEUES];
-static struct meeting *meetings[PAIRS];
+static struct setup *setups[PAIRS];
 static struct op ops[OPS_OF_ALL];
 static unsigned op_count;
 double patience_s = 5;
@@ -36,9 +36,9 @@ exs_qhandle_t queue_of(int index)
 
 struct side *side_of(const struct step *step)
 {
-    struct meeting *meeting = meetings[step->pair];
+    struct setup *setup = setups[step->pair];
 
-    return meeting && !meeting->sides[step->end].closed ? &meeting->sides[step->end] : NULL;
+    return setup && !setup->sides[step->end].closed ? &setup->sides[step->end] : NULL;
 }
 
 struct op *op_new(struct side *side, int type, const struct step *step)
@@ -103,8 +103,8 @@ void drive(int wait_ms)
 static const struct op *awaited(void)
 {
     for (int pair = 0; pair < PAIRS; pair++)
-        for (int end = 0; end < 2 && meetings[pair]; end++) {
-            const struct side *side = &meetings[pair]->sides[end];
+        for (int end = 0; end < 2 && setups[pair]; end++) {
+            const struct side *side = &setups[pair]->sides[end];
             for (int i = 0; i < side->count; i++)
                 if (must_come(side->ops[i]))
                     return side->ops[i];
@@ -216,8 +216,8 @@ static void do_status(const struct step *step)
     /* What tells nobody may be in progress, too: a close, what the peer may still write into behind SHUT_RD, and what
      * a close that lingers throws away. */
     for (int pair = 0; pair < PAIRS; pair++)
-        for (int end = 0; end < 2 && meetings[pair]; end++) {
-            const struct side *side = &meetings[pair]->sides[end];
+        for (int end = 0; end < 2 && setups[pair]; end++) {
+            const struct side *side = &setups[pair]->sides[end];
             most += side->home != queue
                         ? 0
                         : (side->closed ? 1 + !side->close : 0) + (side->reads_no_more ? side->count : 0);
@@ -229,11 +229,11 @@ static void do_status(const struct step *step)
 
 /* ---- Connections ------------------------------------------------------------------------------- */
 
-static void forget(struct meeting **meeting)
+static void forget(struct setup **setup)
 {
-    reference_end(*meeting);
+    reference_end(*setup);
     for (int end = 0; end < 2; end++) {
-        const struct side *side = &(*meeting)->sides[end];
+        const struct side *side = &(*setup)->sides[end];
         for (int i = 0; i < side->count; i++) {
             free(side->ops[i]->bytes);
             side->ops[i]->bytes = NULL;
@@ -241,8 +241,8 @@ static void forget(struct meeting **meeting)
             memory_forget(side->ops[i]->pieces, side->ops[i]->piece_count);
         }
     }
-    free(*meeting);
-    *meeting = NULL;
+    free(*setup);
+    *setup = NULL;
 }
 
 /* What was told of operations that are not waited for, as those with EXS_UNSIGNALED, is there when their close
@@ -277,17 +277,17 @@ static void await_sockets(int most)
 
 static void do_connect(const struct step *step)
 {
-    struct meeting **meeting = &meetings[step->pair];
+    struct setup **setup = &setups[step->pair];
 
-    if (*meeting && !((*meeting)->sides[0].closed && (*meeting)->sides[1].closed))
+    if (*setup && !((*setup)->sides[0].closed && (*setup)->sides[1].closed))
         return;
-    if (*meeting) {
+    if (*setup) {
         settle();
-        await_sockets(meetings[!step->pair] ? 2 : 0);
+        await_sockets(setups[!step->pair] ? 2 : 0);
         drain();
-        forget(meeting);
+        forget(setup);
     }
-    *meeting = meet(step);
+    *setup = meet(step);
     figures->connections++;
 }
 
@@ -328,8 +328,8 @@ static void close_all(void)
     await_sockets(0);
     drain();
     for (int pair = 0; pair < PAIRS; pair++)
-        if (meetings[pair])
-            forget(&meetings[pair]);
+        if (setups[pair])
+            forget(&setups[pair]);
     drain();
 }
 

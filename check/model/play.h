@@ -16,7 +16,7 @@ void drive(int wait_ms); /* both ends, once; then until there is something */
 /* meet.c: connections begin */
 void meet_open(void);
 void meet_close(void);
-struct meeting *meet(const struct step *step);
+struct setup *meet(const struct step *step);
 bool meet_event(const exs_event_t *event); /* it is that of a connect or an accept */
 
 /* transfer.c: what moves bytes, or ends that */

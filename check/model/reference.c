@@ -7,7 +7,7 @@
 
 struct side *other_side(const struct side *side)
 {
-    return &side->meeting->sides[!side->end];
+    return &side->setup->sides[!side->end];
 }
 
 bool is_sender(const struct op *op)
@@ -42,7 +42,7 @@ const char *op_text(const struct op *op)
     static char text[120];
 
     snprintf(text, sizeof text, "%s %u of %u%c, %zu bytes", exs_strevent(op->type) + strlen("EXS_EVT_"),
-             op->number, op->side->meeting->pair, "ab"[op->side->end], op -> length);
+             op->number, op->side->setup->pair, "ab"[op->side->end], op -> length);
     return text;
 }
 
@@ -97,8 +97,7 @@ static bool is_here(const struct side *side)
 
     if (has_owed_receiver(side))
         return false;
-    return (side->meeting->type == SOCK_STREAM && bytes_arrived(peer) > side->consumed) ||
-           end_has_arrived(peer);
+    return (side->setup->type == SOCK_STREAM && bytes_arrived(peer) > side->consumed) || end_has_arrived(peer);
 }
 
 static bool may_be_refused(const struct op *op, int error)
@@ -115,11 +114,11 @@ static bool may_be_refused(const struct op *op, int error)
     case EPIPE:
         return is_sender(op) && (side->enders + side->unsure_enders > 0 || peer->closed);
     case EOPNOTSUPP:
-        return is_receiver(op) && (op->flags & PEEK) && side->meeting->type == SOCK_SEQPACKET;
+        return is_receiver(op) && (op->flags & PEEK) && side->setup->type == SOCK_SEQPACKET;
     case ECANCELED:
         return (is_sender(op) || is_ender(op)) && may_have_failed(side);
     case ECONNRESET:
-        return side->meeting->may_break || (is_one_sided(op) && peer->closed);
+        return side->setup->may_break || (is_one_sided(op) && peer->closed);
     default:
         return false;
     }
@@ -129,7 +128,7 @@ static bool must_be_refused(const struct op *op)
 {
     const struct side *side = op->side;
 
-    return (is_sender(op) && side->enders > 0) || ((op->flags & PEEK) && side->meeting->type == SOCK_SEQPACKET);
+    return (is_sender(op) && side->enders > 0) || ((op->flags & PEEK) && side->setup->type == SOCK_SEQPACKET);
 }
 
 static void note_write(struct op *op);
@@ -156,7 +155,7 @@ bool reference_started(struct op *op, long result, int error)
     op->owed = true;
     side->ops[side->count++] = op;
     if (other_side(side)->closed && is_on_its_way(op) && op->type != EXS_EVT_SHUTDOWN)
-        side->meeting->may_break = true;
+        side->setup->may_break = true;
     if (is_ender(op) && may_end_short(op))
         side->unsure_enders++;
     else if (is_ender(op))
@@ -201,7 +200,7 @@ void reference_closed(struct side *side, unsigned flags)
     for (int i = 0; i < peer->count; i++)
         busy = busy || is_on_its_way(peer->ops[i]);
     if (busy || (flags & CUTS))
-        side->meeting->may_break = true;
+        side->setup->may_break = true;
     early_close(side);
     side->closed = true;
     side->lingers = flags & LINGERS;
@@ -245,7 +244,7 @@ static void one_sided_event(struct op *op)
 {
     struct side *peer = other_side(op->side);
     exs_mhandle_t region;
-    const unsigned char *memory = shared_memory(op->side->meeting->pair, peer->end, &region);
+    const unsigned char *memory = shared_memory(op->side->setup->pair, peer->end, &region);
 
     if (op->type == EXS_EVT_RREAD) {
         unsigned char *got = malloc(op->length);
@@ -281,7 +280,7 @@ static bool may_end_with(const struct op *op, int error)
     case ETIMEDOUT:
         return op->timed || lingered;
     case ECONNRESET:
-        return (side->meeting->may_break && op->type != EXS_EVT_CLOSE) || (peer->closed && is_on_its_way(op)) ||
+        return (side->setup->may_break && op->type != EXS_EVT_CLOSE) || (peer->closed && is_on_its_way(op)) ||
                lingered;
     default:
         return false;
@@ -301,13 +300,13 @@ static void check_order(const struct op *op)
 static void check_receiver(const struct op *op)
 {
     const struct side *side = op->side, *peer = other_side(side);
-    bool stream = side->meeting->type == SOCK_STREAM, end = op->event_flags & EXS_EOF;
+    bool stream = side->setup->type == SOCK_STREAM, end = op->event_flags & EXS_EOF;
     bool fills = stream && ((op->flags & WAITALL) || op->type == EXS_EVT_RECVFILE) && !(op->flags & DONTWAIT);
     size_t least = !fills ? 1 : op->length;
 
     if ((op->flags & PEEK) && least > side->window * 3 / 4)
         least = side->window * 3 / 4;
-    if ((op->flags & PEEK) && (side->meeting->may_break || side->closed))
+    if ((op->flags & PEEK) && (side->setup->may_break || side->closed))
         least = 1; /* what is left */
     if (op->error == 0 && stream && op->moved < least && !end)
         wrong("%s: done with %zu bytes, and not by the end", op_text(op), op->moved);
@@ -328,7 +327,7 @@ static void receiver_event(struct op *op)
     check_receiver(op);
     op->bytes = malloc(op->moved + 1);
     memory_get(op->pieces, op->piece_count, side->end, op->bytes, op->moved);
-    if (side->meeting->type == SOCK_STREAM)
+    if (side->setup->type == SOCK_STREAM)
         side->consumed += op->flags & PEEK ? 0 : op->moved;
     else
         side->consumed += op->error == 0 && !(op->event_flags & EXS_EOF);
@@ -337,7 +336,7 @@ static void receiver_event(struct op *op)
 
 static void sender_event(struct op *op)
 {
-    bool stream = op->side->meeting->type == SOCK_STREAM;
+    bool stream = op->side->setup->type == SOCK_STREAM;
     unsigned char *now = malloc(op->length), *was = malloc(op->length);
 
     if (op->error == 0 && op->moved < op->length && !(stream && (op->flags & DONTWAIT) && op->moved > 0))
@@ -396,18 +395,17 @@ void reference_event(struct op *op, const exs_event_t *event)
             wrong("%s: an event is owed behind that of the close", op_text(side->ops[i]));
 }
 
-void reference_end(struct meeting *meeting)
+void reference_end(struct setup *setup)
 {
     exs_mhandle_t region;
 
     for (int end = 0; end < 2; end++) {
-        struct side *side = &meeting->sides[end];
-        const unsigned char *memory = shared_memory(meeting->pair, end, &region);
+        struct side *side = &setup->sides[end];
+        const unsigned char *memory = shared_memory(setup->pair, end, &region);
 
         bytes_end(side);
-        for (size_t i = 0; i < SHARED && side->exported && !meeting->may_break; i++)
+        for (size_t i = 0; i < SHARED && side->exported && !setup->may_break; i++)
             if (!side->unsure[i] && memory[i] != side->wanted[i])
-                wrong("byte %zu of what %u%c exported is another than was written", i, meeting->pair,
-                      "ab"[end]);
+                wrong("byte %zu of what %u%c exported is another than was written", i, setup->pair, "ab"[end]);
     }
 }

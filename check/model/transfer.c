@@ -84,7 +84,7 @@ static bool make_memory(struct op *op, const struct step *step)
 static bool have_exported(struct side *owner)
 {
     exs_mhandle_t region;
-    unsigned char *memory = shared_memory(owner->meeting->pair, owner->end, &region);
+    unsigned char *memory = shared_memory(owner->setup->pair, owner->end, &region);
 
     if (owner->exported || owner->closed)
         return owner->exported;
@@ -92,7 +92,7 @@ static bool have_exported(struct side *owner)
     CALL();
     if (exs_mexport(owner->socket, region, memory, SHARED, EXS_REMOTE_READ | EXS_REMOTE_WRITE, &owner->token) !=
         0) {
-        if (errno != ECONNRESET || !owner->meeting->may_break)
+        if (errno != ECONNRESET || !owner->setup->may_break)
             wrong("exs_mexport: %s", strerrorname_np(errno));
         return false;
     }

@@ -9,14 +9,14 @@
 #include "check/support/endpoints.h"
 #include "core/base/fds.h"
 #include "core/base/settings.h"
-#include "soft/link/shm_meet.h"
+#include "soft/link/shm_setup.h"
 #include "soft/service/home.h"
 #include "soft/verbs/verbs.h"
 
 enum { PEERS = 40 };
 
 static struct soft_home *here, *there;
-static struct shm_meeting *meeting;
+static struct shm_setup *setup;
 static struct shm_peer *near[PEERS], *far[PEERS]; /* ends of the same */
 
 static struct sockaddr_in free_address(void)
@@ -39,7 +39,7 @@ static void meet(struct shm_peer **one, struct shm_peer **other)
     int guest;
 
     ck_assert_ptr_nonnull(*one = shm_offer(&here->shm, &address, token, &why));
-    guest = shm_meeting_find(meeting, token);
+    guest = shm_setup_find(setup, token);
     ck_assert_int_ne(guest, -1);
     ck_assert_ptr_nonnull(*other = shm_accept(&there->shm, guest, &why));
     close(guest);
@@ -70,7 +70,7 @@ static void begin_looks(void)
     address = (union soft_addr){.in = free_address()};
     ck_assert_ptr_nonnull(here = home_open());
     ck_assert_ptr_nonnull(there = home_open());
-    ck_assert_ptr_nonnull(meeting = shm_meeting_open(&address));
+    ck_assert_ptr_nonnull(setup = shm_setup_open(&address));
     for (int i = 0; i < PEERS; i++)
         meet(&near[i], &far[i]);
     look(here);
@@ -90,7 +90,7 @@ static void end_looks(void)
         leave(here, near[i]);
         leave(there, far[i]);
     }
-    shm_meeting_close(meeting);
+    shm_setup_close(setup);
     ck_assert_uint_eq(here->shm.count, 0);
     home_close(here);
     home_close(there);

@@ -19,7 +19,7 @@
 #include "cm.h"
 #include "cm_message.h"
 #include "core/base/waitset.h"
-#include "soft/link/shm_meet.h"
+#include "soft/link/shm_setup.h"
 #include "soft/link/tcp.h"
 #include "soft/service/home.h"
 #include "ib_port.h"
@@ -129,12 +129,12 @@ struct cm_id {
     unsigned half_open; /* number of children in CM_HALF_OPEN */
     uint64_t patience;  /* ns: how long one may be idle while others wait (cm_half_open.c) */
 
-    struct shm_meeting *meeting; /* a listener's unix sockets; used by cm_link.c, as the next five */
-    int guest;                   /* unix socket of the client that offers memory; -1: none */
-    struct shm_peer *offered;    /* offered shared memory, until the queue pair owns it; or NULL */
-    struct shm_refusal refusal;  /* why `offered` is NULL */
-    bool names_udp;              /* `own` names a UDP port, and no link has been chosen */
-    struct tcp_peer *tcp;        /* the tcp link, whose packets `fd` carries, too; or NULL */
+    struct shm_setup *setup;    /* a listener's unix sockets; used by cm_link.c, as the next five */
+    int guest;                  /* unix socket of the client that offers memory; -1: none */
+    struct shm_peer *offered;   /* offered shared memory, until the queue pair owns it; or NULL */
+    struct shm_refusal refusal; /* why `offered` is NULL */
+    bool names_udp;             /* `own` names a UDP port, and no link has been chosen */
+    struct tcp_peer *tcp;       /* the tcp link, whose packets `fd` carries, too; or NULL */
 
     struct cm_message own, peer; /* the REQ, REP or REJ of each end */
     uint8_t in[CM_SIZE_MAX];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cm_link.c - which link carries the packets of a connection. The request offers shared memory (shm_meet.h)
+ * cm_link.c - which link carries the packets of a connection. The request offers shared memory (shm_setup.h)
  * and the TCP connection itself (tcp.h), as EXS_LINK allows; the answer accepts one of them, shared memory if
  * it can. If it accepts neither, packets go by UDP.
  */
@@ -36,19 +36,19 @@ void cm_link_listen(struct cm_id *id)
     union soft_addr local;
 
     if (cm_socket_names(id->fd, &local, NULL) == 0)
-        id->meeting = shm_meeting_open(&local);
+        id->setup = shm_setup_open(&local);
 }
 
 void cm_link_requested(struct cm_id *id)
 {
-    struct shm_meeting *meeting = id->listener->meeting;
+    struct shm_setup *setup = id->listener->setup;
 
-    if (meeting == NULL)
+    if (setup == NULL)
         return;
     if (id->peer.shm)
-        id->guest = shm_meeting_find(meeting, id->peer.token);
+        id->guest = shm_setup_find(setup, id->peer.token);
     else
-        shm_meeting_look(meeting); /* accept clients even if this request has no token */
+        shm_setup_look(setup); /* accept clients even if this request has no token */
 }
 
 /* Whether descriptors are exhausted: those of this process, or those of this user in the queues of sockets. */
@@ -305,15 +305,15 @@ uint32_t cm_link_events(const struct cm_id *id)
 
 void cm_link_drop(struct cm_id *id)
 {
-    if (id->meeting != NULL)
-        shm_meeting_close(id->meeting);
+    if (id->setup != NULL)
+        shm_setup_close(id->setup);
     if (id->guest != -1)
         fds_close(id->guest);
     if (id->offered != NULL)
         shm_peer_free(id->offered);
     if (id->names_udp)
         spare_udp(id, id->public.qp != NULL);
-    id->meeting = NULL;
+    id->setup = NULL;
     id->guest = -1;
     id->offered = NULL;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * shm.h - the software device's link between two processes of one host: packets without an ICRC, in rings of memory
- * that both processes have mapped (shm_ring.h). shm_meet.h describes how the two processes find each other.
+ * that both processes have mapped (shm_ring.h). shm_setup.h describes how the two processes find each other.
  *
  * Wake-ups. A context has one eventfd (`wakefd`), which all its peers write to; completion channels and the service
  * thread watch it as they watch a socket: readable means that the context should be polled. A receiver that has
@@ -77,7 +77,7 @@ struct shm_peer {
     unsigned slot_there;
     /* Descriptors of a connecting end until the listener has answered, else -1. `spare` reserves a descriptor for the
      * peer's bitmap. */
-    int meeting, memory, spare;
+    int setup, memory, spare;
     size_t uncalled_bytes; /* sent since the peer was last woken; if more than 0 it is on the list `uncalled` */
     TAILQ_ENTRY(shm_peer) looks;
     LIST_ENTRY(shm_peer) uncalled;

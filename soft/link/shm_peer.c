@@ -117,14 +117,14 @@ struct shm_peer *shm_peer_new(struct shm_slots *slots, struct shm_area *area, bo
     peer->area = area;
     peer->out = (struct shm_ring){.control = &area->control[out], .bytes = area->bytes[out]};
     peer->in = (struct shm_ring){.control = &area->control[in], .bytes = area->bytes[in]};
-    peer->meeting = peer->memory = peer->spare = -1;
+    peer->setup = peer->memory = peer->spare = -1;
     atomic_fetch_add_explicit(&unassigned, 1, memory_order_relaxed);
     return peer;
 }
 
 void shm_peer_free(struct shm_peer *peer)
 {
-    int fds[] = {peer->meeting, peer->memory, peer->spare};
+    int fds[] = {peer->setup, peer->memory, peer->spare};
 
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         if (fds[i] != -1)

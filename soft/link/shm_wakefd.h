@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * shm_wakefd.h - the peers' wake-up eventfds ("wakefds"), which they sent over a unix socket (shm_meet.h).
+ * shm_wakefd.h - the peers' wake-up eventfds ("wakefds"), which they sent over a unix socket (shm_setup.h).
  *
  * A context has one eventfd for all of its peers, so each connection between the same two contexts brings the same one
  * again. One descriptor of it is kept, with a count of the peers that use it. The kernel's number of an eventfd

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* shm_meet.c - exchanges descriptors over the listener's unix sockets, and checks credentials: shm_meet.h. */
+/* shm_setup.c - exchanges descriptors over the listener's unix sockets, and checks credentials: shm_setup.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -11,14 +11,14 @@
 #include <sys/socket.h>
 #include "core/base/fds.h"
 #include "core/base/settings.h"
-#include "shm_meet.h"
+#include "shm_setup.h"
 #include "shm_pass.h"
 #include "shm_sealed.h"
 #include "turn_out.h"
 
 #define MAGIC 0x4558536au /* changes with the layout of the message or the memory */
 #define FIRST_ROOM 16
-#define VISITS 128 /* clients that shm_meeting_look() accepts at a time */
+#define VISITS 128 /* clients that shm_setup_look() accepts at a time */
 #define CHECKS 64  /* waiting clients that see_out() checks at a time */
 
 /* The client's message, sent with the descriptors of its memory, its eventfd and, if it has one, its bitmap. The
@@ -103,80 +103,80 @@ static bool take_call(struct shm_peer *peer, const int fds[2], uint32_t slot)
 
 /* ---- The side that listens ---- */
 
-struct shm_meeting *shm_meeting_open(const union soft_addr *local)
+struct shm_setup *shm_setup_open(const union soft_addr *local)
 {
-    struct shm_meeting *meeting;
+    struct shm_setup *setup;
 
-    if (!settings()->shm || (meeting = calloc(1, sizeof *meeting)) == NULL)
+    if (!settings()->shm || (setup = calloc(1, sizeof *setup)) == NULL)
         return NULL;
-    if (shm_doors_open(meeting->doors, local) > 0)
-        return meeting;
+    if (shm_doors_open(setup->doors, local) > 0)
+        return setup;
     if (settings()->debug || errno == EADDRINUSE)
         fprintf(stderr, "exs: connections to this listener go by udp because nobody can bring memory: %s\n",
                 strerror(errno));
-    free(meeting);
+    free(setup);
     return NULL;
 }
 
-void shm_meeting_close(struct shm_meeting *meeting)
+void shm_setup_close(struct shm_setup *setup)
 {
-    shm_doors_close(meeting->doors);
-    for (unsigned i = 0; i < meeting->count; i++)
-        fds_close(meeting->guests[i].fd);
-    free(meeting->guests);
-    free(meeting);
+    shm_doors_close(setup->doors);
+    for (unsigned i = 0; i < setup->count; i++)
+        fds_close(setup->guests[i].fd);
+    free(setup->guests);
+    free(setup);
 }
 
 /* Removes a client. Returns its socket, which the caller then owns. */
-static int remove_guest(struct shm_meeting *meeting, unsigned at)
+static int remove_guest(struct shm_setup *setup, unsigned at)
 {
-    int fd = meeting->guests[at].fd;
+    int fd = setup->guests[at].fd;
 
-    meeting->count--;
-    memmove(meeting->guests + at, meeting->guests + at + 1, (meeting->count - at) * sizeof *meeting->guests);
+    setup->count--;
+    memmove(setup->guests + at, setup->guests + at + 1, (setup->count - at) * sizeof *setup->guests);
     return fd;
 }
 
 /* Makes space for one more client; at the maximum, closes the oldest one. False: there is no memory. */
-static bool has_room(struct shm_meeting *meeting)
+static bool has_room(struct shm_setup *setup)
 {
-    unsigned more = meeting->room == 0 ? FIRST_ROOM : 2 * meeting->room;
+    unsigned more = setup->room == 0 ? FIRST_ROOM : 2 * setup->room;
     struct shm_guest *guests;
 
-    if (meeting->count < meeting->room)
+    if (setup->count < setup->room)
         return true;
-    if (meeting->room == SHM_GUESTS) {
-        fds_close(remove_guest(meeting, 0));
+    if (setup->room == SHM_GUESTS) {
+        fds_close(remove_guest(setup, 0));
         return true;
     }
-    guests = realloc(meeting->guests, more * sizeof *guests);
+    guests = realloc(setup->guests, more * sizeof *guests);
     if (guests == NULL)
         return false;
-    meeting->guests = guests;
-    meeting->room = more;
+    setup->guests = guests;
+    setup->room = more;
     return true;
 }
 
 /* Accepts a connection from one of the listening sockets. -1: there is none. */
-static int take_visitor(const struct shm_meeting *meeting)
+static int take_visitor(const struct shm_setup *setup)
 {
     int fd = -1;
 
     for (int i = 0; i < SHM_DOORS && fd == -1; i++)
-        if (meeting->doors[i].fd != -1)
-            fd = fds_own_private(accept4(meeting->doors[i].fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        if (setup->doors[i].fd != -1)
+            fd = fds_own_private(accept4(setup->doors[i].fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
     return fd;
 }
 
 /* Accepts the next client, and closes it if it is another user's. False: there is none, or no memory for it. */
-static bool let_in(struct shm_meeting *meeting)
+static bool let_in(struct shm_setup *setup)
 {
     int fd;
 
-    if (!turn_out_has_room() || !has_room(meeting) || (fd = take_visitor(meeting)) == -1)
+    if (!turn_out_has_room() || !has_room(setup) || (fd = take_visitor(setup)) == -1)
         return false;
     if (shm_pass_is_ours(fd))
-        meeting->guests[meeting->count++] = (struct shm_guest){.fd = fd};
+        setup->guests[setup->count++] = (struct shm_guest){.fd = fd};
     else
         turn_out(fd);
     return true;
@@ -184,30 +184,30 @@ static bool let_in(struct shm_meeting *meeting)
 
 /* Drops clients that have hung up: their requests never arrive, and their descriptors would stay in our queue. Checks
  * CHECKS of them each time, so that many waiting clients do not slow down each request. */
-static void see_out(struct shm_meeting *meeting)
+static void see_out(struct shm_setup *setup)
 {
     struct pollfd look[CHECKS];
-    unsigned first = meeting->checked < meeting->count ? meeting->checked : 0, count = meeting->count - first;
+    unsigned first = setup->checked < setup->count ? setup->checked : 0, count = setup->count - first;
 
     if (count > CHECKS)
         count = CHECKS;
     for (unsigned i = 0; i < count; i++)
-        look[i] = (struct pollfd){.fd = meeting->guests[first + i].fd};
-    meeting->checked = first + count;
+        look[i] = (struct pollfd){.fd = setup->guests[first + i].fd};
+    setup->checked = first + count;
     if (count == 0 || poll(look, count, 0) <= 0)
         return;
     while (count-- > 0)
         if (look[count].revents & POLLHUP) {
-            fds_close(remove_guest(meeting, first + count));
-            meeting->checked--;
+            fds_close(remove_guest(setup, first + count));
+            setup->checked--;
         }
 }
 
-void shm_meeting_look(struct shm_meeting *meeting)
+void shm_setup_look(struct shm_setup *setup)
 {
-    for (int i = 0; i < VISITS && let_in(meeting); i++)
+    for (int i = 0; i < VISITS && let_in(setup); i++)
         ;
-    see_out(meeting);
+    see_out(setup);
 }
 
 /* Reads the token of a client's message, which may not have arrived yet. False: it has hung up, or sent another
@@ -229,28 +229,28 @@ static bool learn_token(struct shm_guest *guest)
 }
 
 /* Removes the client with this token, from index `first` on, and returns its socket. -1: there is none. */
-static int find_from(struct shm_meeting *meeting, unsigned first, const uint8_t token[SHM_TOKEN])
+static int find_from(struct shm_setup *setup, unsigned first, const uint8_t token[SHM_TOKEN])
 {
-    for (unsigned i = first; i < meeting->count; i++) {
-        struct shm_guest *guest = &meeting->guests[i];
+    for (unsigned i = first; i < setup->count; i++) {
+        struct shm_guest *guest = &setup->guests[i];
 
         if (!learn_token(guest))
-            fds_close(remove_guest(meeting, i--));
+            fds_close(remove_guest(setup, i--));
         else if (guest->has_token && memcmp(guest->token, token, SHM_TOKEN) == 0)
-            return remove_guest(meeting, i);
+            return remove_guest(setup, i);
     }
     return -1;
 }
 
 /* A client sends its memory before its request, so it is on the list, or in the backlog of a listening socket. */
-int shm_meeting_find(struct shm_meeting *meeting, const uint8_t token[SHM_TOKEN])
+int shm_setup_find(struct shm_setup *setup, const uint8_t token[SHM_TOKEN])
 {
-    int found = find_from(meeting, 0, token);
+    int found = find_from(setup, 0, token);
 
-    for (int i = 0; i < SHM_DOORS * SHM_GUESTS && found == -1 && let_in(meeting); i++)
-        if (meeting->count > 0)
-            found = find_from(meeting, meeting->count - 1, token);
-    see_out(meeting);
+    for (int i = 0; i < SHM_DOORS * SHM_GUESTS && found == -1 && let_in(setup); i++)
+        if (setup->count > 0)
+            found = find_from(setup, setup->count - 1, token);
+    see_out(setup);
     return found;
 }
 
@@ -320,7 +320,7 @@ static bool greet(const struct shm *shm, const struct shm_peer *peer, const uint
                                 .slot = slot_of(peer)};
 
     memcpy(greeting.token, token, SHM_TOKEN);
-    return shm_pass_send(peer->meeting, &greeting, sizeof greeting, fds, count);
+    return shm_pass_send(peer->setup, &greeting, sizeof greeting, fds, count);
 }
 
 struct shm_peer *shm_offer(struct shm *shm, const union soft_addr *remote, uint8_t token[SHM_TOKEN],
@@ -328,19 +328,19 @@ struct shm_peer *shm_offer(struct shm *shm, const union soft_addr *remote, uint8
 {
     struct shm_peer *peer = NULL;
     struct shm_slots *slots;
-    int meeting = -1, memory = -1;
+    int setup = -1, memory = -1;
 
     errno = turn_out_has_room() ? ECONNREFUSED : EBUSY;
     if (settings()->shm && errno != EBUSY)
-        meeting = shm_door_visit(remote);
-    if (meeting == -1)
+        setup = shm_door_visit(remote);
+    if (setup == -1)
         return refuse(why, errno == EPERM ? "another user has the listener's name for memory"
                                           : "no process of this user listens there on this host");
     if (may_have_another(shm, &slots) && getrandom(token, SHM_TOKEN, GRND_NONBLOCK) == SHM_TOKEN &&
         (memory = shm_sealed_make(sizeof(struct shm_area))) != -1)
         peer = make_peer(slots, memory, true);
     if (peer != NULL) {
-        peer->meeting = meeting;
+        peer->setup = setup;
         peer->memory = memory;
         peer->spare = fds_own(fcntl(memory, F_DUPFD_CLOEXEC, 0));
         if (peer->spare != -1 && greet(shm, peer, token))
@@ -352,7 +352,7 @@ struct shm_peer *shm_offer(struct shm *shm, const union soft_addr *remote, uint8
         return NULL;
     }
     shm_pass_close(&memory, 1);
-    shm_pass_close(&meeting, 1);
+    shm_pass_close(&setup, 1);
     return NULL;
 }
 
@@ -365,13 +365,13 @@ int shm_accepted(struct shm_peer *peer)
 
     shm_pass_close((int[]){peer->memory, peer->spare}, 2);
     peer->memory = peer->spare = -1;
-    if (!shm_pass_receive(peer->meeting, &slot, sizeof slot, fds, 1, 2)) {
+    if (!shm_pass_receive(peer->setup, &slot, sizeof slot, fds, 1, 2)) {
         error = errno;
     } else if (!take_call(peer, fds, slot)) {
         error = errno;
         shm_pass_close(fds, 2);
     }
-    shm_pass_close(&peer->meeting, 1);
-    peer->meeting = -1;
+    shm_pass_close(&peer->setup, 1);
+    peer->setup = -1;
     return error;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * shm_meet.h - how the two ends of a connection find out that they can share memory, and set it up ("meeting").
+ * shm_setup.h - how the two ends of a connection find out that they can share memory, and set it up ("setup").
  *
  * A listener also listens on unix sockets that are named after its address and port (shm_door.h). Before a client
  * sends its connection request, it connects to one of these sockets, creates the memory, and sends the descriptors of
@@ -34,7 +34,7 @@ struct shm_guest {
 };
 
 /* A listener's unix sockets and clients. Owned by its struct cm_id, and guarded by the channel's lock. */
-struct shm_meeting {
+struct shm_setup {
     struct shm_door doors[SHM_DOORS];
     struct shm_guest *guests; /* oldest first */
     unsigned count, room;
@@ -44,12 +44,12 @@ struct shm_meeting {
 /* ---- The side that listens ---- */
 
 /* Opens the sockets of a listener at this address. NULL: shared memory is disabled, or no socket could be opened. */
-struct shm_meeting *shm_meeting_open(const union soft_addr *local);
-void shm_meeting_close(struct shm_meeting *meeting);
+struct shm_setup *shm_setup_open(const union soft_addr *local);
+void shm_setup_close(struct shm_setup *setup);
 /* Accepts clients that have connected, and drops those that have hung up. */
-void shm_meeting_look(struct shm_meeting *meeting);
-/* Like shm_meeting_look(). Returns the socket of the client that sent this token, now owned by the caller; -1: none. */
-int shm_meeting_find(struct shm_meeting *meeting, const uint8_t token[SHM_TOKEN]);
+void shm_setup_look(struct shm_setup *setup);
+/* Like shm_setup_look(). Returns the socket of the client that sent this token, now owned by the caller; -1: none. */
+int shm_setup_find(struct shm_setup *setup, const uint8_t token[SHM_TOKEN]);
 /* Maps the memory that the client on this socket sent, and sends it our eventfd. The socket stays the caller's. Returns
  * the peer; NULL: no shared memory, and *why. (not locked) */
 struct shm_peer *shm_accept(struct shm *shm, int guest, struct shm_refusal *why);

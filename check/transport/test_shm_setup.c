@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_shm_meet.c - how two ends come to share memory (shm_meet.h), and what they fall back from. */
+/* test_shm_setup.c - how two ends come to share memory (shm_setup.h), and what they fall back from. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -18,14 +18,14 @@
 #include "check/support/processes.h"
 #include "core/base/fds.h"
 #include "core/base/settings.h"
-#include "soft/link/shm_meet.h"
+#include "soft/link/shm_setup.h"
 #include "soft/link/shm_pass.h"
 #include "soft/link/shm_sealed.h"
 #include "soft/service/home.h"
 
 static struct soft_home *here, *there;
 static union soft_addr address;
-static struct shm_meeting *meeting;
+static struct shm_setup *setup;
 static uint8_t token[SHM_TOKEN];
 static struct shm_refusal why;
 
@@ -41,20 +41,20 @@ static void begin(void)
     address = (union soft_addr){.in = any};
     here = home_open();
     there = home_open();
-    meeting = shm_meeting_open(&address);
-    ck_assert(here && there && meeting);
+    setup = shm_setup_open(&address);
+    ck_assert(here && there && setup);
 }
 
 static void end_of_it(void)
 {
-    shm_meeting_close(meeting);
+    shm_setup_close(setup);
     home_close(here);
     home_close(there);
 }
 
 static struct shm_peer *accept_it(void)
 {
-    int guest = shm_meeting_find(meeting, token);
+    int guest = shm_setup_find(setup, token);
     struct shm_peer *peer;
     ck_assert_int_ne(guest, -1);
     peer = shm_accept(&there->shm, guest, &why);
@@ -70,15 +70,15 @@ START_TEST(two_come_to_share_memory)
     size_t limit;
     uint8_t wrong[SHM_TOKEN] = {0}, *at;
     ck_assert_ptr_nonnull(one);
-    ck_assert_int_eq(shm_meeting_find(meeting, wrong), -1);
+    ck_assert_int_eq(shm_setup_find(setup, wrong), -1);
     ck_assert_int_eq(ftruncate(one->memory, 4096), -1); /* nobody can */
     ck_assert_int_eq(errno, EPERM);
     other = accept_it();
     ck_assert_ptr_nonnull(other);
     ck_assert_int_eq(shm_accepted(one), 0);
     ck_assert(one->wakefd != NULL && other->wakefd != NULL);
-    ck_assert(one->memory == -1 && one->meeting == -1 && other->memory == -1);
-    ck_assert_int_eq(shm_meeting_find(meeting, token), -1);
+    ck_assert(one->memory == -1 && one->setup == -1 && other->memory == -1);
+    ck_assert_int_eq(shm_setup_find(setup, token), -1);
     ck_assert_ptr_nonnull(at = shm_ring_room(&one->out, 5, &limit));
     memcpy(at, "hello", 5);
     shm_ring_put(&one->out, 5, 5, 0);
@@ -111,9 +111,9 @@ START_TEST(a_guest_who_left_is_not_kept)
     struct shm_peer *waiting = shm_offer(&here->shm, &address, token, &why);
     uint8_t wrong[SHM_TOKEN] = {0};
     ck_assert_ptr_nonnull(waiting);
-    ck_assert_int_eq(shm_meeting_find(meeting, wrong), -1);
-    ck_assert_uint_eq(meeting->count, 1);
-    int guest = shm_meeting_find(meeting, token);
+    ck_assert_int_eq(shm_setup_find(setup, wrong), -1);
+    ck_assert_uint_eq(setup->count, 1);
+    int guest = shm_setup_find(setup, token);
     ck_assert_int_ne(guest, -1);
     close(guest);
     shm_peer_free(waiting);
@@ -133,12 +133,12 @@ START_TEST(many_guests)
     for (int i = 0; i < MANY; i++)
         ck_assert_ptr_nonnull(peers[i] = shm_offer(&here->shm, &address, tokens[i], &why));
     for (int i = MANY - 1; i >= 0; i--) {
-        int guest = shm_meeting_find(meeting, tokens[i]);
+        int guest = shm_setup_find(setup, tokens[i]);
         ck_assert_int_ne(guest, -1);
         close(guest);
         shm_peer_free(peers[i]);
     }
-    ck_assert_uint_eq(meeting->count, 0);
+    ck_assert_uint_eq(setup->count, 0);
 }
 END_TEST
 
@@ -146,15 +146,15 @@ END_TEST
 START_TEST(a_guest_who_says_nothing_yet)
 {
     struct shm_peer *peer = shm_offer(&here->shm, &address, token, &why);
-    int early = shm_door_visit(&address), guest = shm_meeting_find(meeting, token);
+    int early = shm_door_visit(&address), guest = shm_setup_find(setup, token);
     uint8_t wrong[SHM_TOKEN] = {0}, greeting[64];
     ck_assert_int_ne(early, -1);
-    ck_assert_int_eq(shm_meeting_find(meeting, wrong), -1);
-    ck_assert_uint_eq(meeting->count, 1);
+    ck_assert_int_eq(shm_setup_find(setup, wrong), -1);
+    ck_assert_uint_eq(setup->count, 1);
     ssize_t length = recv(guest, greeting, sizeof greeting, 0);
     ck_assert_int_gt(length, 0);
     ck_assert_int_eq(send(early, greeting, (size_t)length, 0), length);
-    ck_assert_int_ne(shm_meeting_find(meeting, token), -1);
+    ck_assert_int_ne(shm_setup_find(setup, token), -1);
     shm_peer_free(peer);
 }
 END_TEST
@@ -192,7 +192,7 @@ static void bring(int file)
 {
     struct shm_peer *peer = shm_offer(&here->shm, &address, token, &why);
     ck_assert_ptr_nonnull(peer);
-    int guest = shm_meeting_find(meeting, token), pair[2];
+    int guest = shm_setup_find(setup, token), pair[2];
     uint8_t greeting[64], control[64];
     struct iovec vector = {greeting, sizeof greeting};
     struct msghdr message = {
@@ -305,7 +305,7 @@ START_TEST(a_bitmap_is_looked_at)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct shm_peer *peer = shm_offer(&here->shm, &address, token, &why);
         ck_assert_ptr_nonnull(peer);
-        int guest = shm_meeting_find(meeting, token), fds[2] = {wakefd, cases[i].bitmap}, next = dup(0), again;
+        int guest = shm_setup_find(setup, token), fds[2] = {wakefd, cases[i].bitmap}, next = dup(0), again;
         close(next);
         ck_assert(
             shm_pass_send(guest, &cases[i].slot, sizeof cases[i].slot, fds, cases[i].bitmap == -1 ? 1 : 2));
@@ -331,7 +331,7 @@ START_TEST(a_wakefd_is_looked_at)
     for (size_t i = 0; i < sizeof wakefds / sizeof *wakefds; i++) {
         struct shm_peer *peer = shm_offer(&here->shm, &address, token, &why);
         ck_assert_ptr_nonnull(peer);
-        int guest = shm_meeting_find(meeting, token);
+        int guest = shm_setup_find(setup, token);
         ck_assert_int_ne(guest, -1);
         if (wakefds[i] != -1)
             ck_assert(shm_pass_send(guest, &(uint32_t){UINT32_MAX}, sizeof(uint32_t), &wakefds[i], 1));
@@ -445,7 +445,7 @@ START_TEST(another_user_is_no_guest)
                   : 1);
     }
     process_join(child);
-    ck_assert_int_eq(shm_meeting_find(meeting, token), -1);
+    ck_assert_int_eq(shm_setup_find(setup, token), -1);
 }
 END_TEST
 
@@ -481,7 +481,7 @@ START_TEST(a_stranger_who_lingers)
     }
     process_join(child);
     time_t begun = time(NULL);
-    ck_assert_int_eq(shm_meeting_find(meeting, token), -1);
+    ck_assert_int_eq(shm_setup_find(setup, token), -1);
     ck_assert_int_lt(time(NULL) - begun, SECONDS / 2);
     close(listener);
 }
@@ -507,7 +507,7 @@ START_TEST(a_door_full_of_strangers)
     ck_assert_ptr_nonnull(other = accept_it());
     shm_peer_free(peer);
     shm_peer_free(other);
-    ck_assert_uint_eq(meeting->count, 0);
+    ck_assert_uint_eq(setup->count, 0);
     process_kill(child);
     close(full[0]);
     close(full[1]);

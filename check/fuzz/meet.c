@@ -329,7 +329,7 @@ static void call(uint8_t how)
     struct input *input = &world->input;
 
     if (slots && how & 16)
-        shm_bitmap_call(slots->bitmap, input_below(input, SHM_SLOTS));
+        shm_bitmap_notify(slots->bitmap, input_below(input, SHM_SLOTS));
     if (slots && how & 32)
         atomic_store(&slots->bitmap->calls[input_u8(input)], input_u64(input));
     if (slots && how & 64)

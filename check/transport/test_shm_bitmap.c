@@ -34,7 +34,7 @@ static void hear(void *arg, unsigned slot)
 static void call(unsigned slot)
 {
     atomic_store(&called[slot], true);
-    shm_bitmap_call(slots->bitmap, slot);
+    shm_bitmap_notify(slots->bitmap, slot);
 }
 
 START_TEST(each_call_is_told_once)

@@ -222,9 +222,9 @@ static size_t fill_ring(struct shm_peer *from)
         shm_ring_put(&from->out, SHM_MTU, SHM_MTU, 0);
         bytes += SHM_MTU;
     }
-    ck_assert(shm_ring_calls(&from->out));
+    ck_assert(shm_ring_needs_notify(&from->out));
     if (from->bitmap != NULL)
-        shm_bitmap_call(from->bitmap, from->slot_there);
+        shm_bitmap_notify(from->bitmap, from->slot_there);
     return bytes;
 }
 
@@ -262,7 +262,7 @@ START_TEST(others_are_not_looked_at)
     put(near[0]); /* without a slot */
     look(there);
     ck_assert(is_taken(near[0]) && !is_taken(near[PEERS - 1]));
-    shm_bitmap_call(near[PEERS - 1]->bitmap, near[PEERS - 1]->slot_there);
+    shm_bitmap_notify(near[PEERS - 1]->bitmap, near[PEERS - 1]->slot_there);
     look(there);
     ck_assert(is_taken(near[PEERS - 1]));
 }
@@ -308,7 +308,7 @@ START_TEST(any_bit_may_be_set)
         atomic_store(&far[SHM_UNSLOTTED]->slots->bitmap->sums[i], UINT64_MAX);
     look(there);
     put(near[PEERS - 1]);
-    shm_bitmap_call(near[PEERS - 1]->bitmap, near[PEERS - 1]->slot_there);
+    shm_bitmap_notify(near[PEERS - 1]->bitmap, near[PEERS - 1]->slot_there);
     look(there);
     ck_assert(is_taken(near[PEERS - 1]));
 }

@@ -140,12 +140,12 @@ START_TEST(flags_are_answered_once)
     shm_ring_sleep(&in);
     ck_assert_ptr_nonnull(shm_ring_room(&out, 100, &limit));
     shm_ring_put(&out, 100, STRIDE, 0);
-    ck_assert(shm_ring_calls(&out));
+    ck_assert(shm_ring_needs_notify(&out));
     ck_assert_ptr_nonnull(shm_ring_room(&out, 100, &limit));
     shm_ring_put(&out, 100, STRIDE, 0);
-    ck_assert(!shm_ring_calls(&out));
-    ck_assert(shm_ring_was_called(&in, &in.control->sleeps));
-    ck_assert(!shm_ring_was_called(&in, &in.control->sleeps));
+    ck_assert(!shm_ring_needs_notify(&out));
+    ck_assert(shm_ring_was_notified(&in, &in.control->sleeps));
+    ck_assert(!shm_ring_was_notified(&in, &in.control->sleeps));
     while (put(SHM_MTU, 5))
         full++;
     ck_assert_uint_gt(full, 10);
@@ -153,7 +153,7 @@ START_TEST(flags_are_answered_once)
     while (shm_ring_next(&in, &train))
         called += shm_ring_taken(&in, &train);
     ck_assert_uint_eq(called, 1);
-    ck_assert(shm_ring_was_called(&out, &out.control->wants_room));
+    ck_assert(shm_ring_was_notified(&out, &out.control->wants_room));
     shm_ring_want_room(&out);
     ck_assert(!shm_ring_stay(&out, &out.control->wants_room)); /* nobody had seen it */
 }
@@ -327,7 +327,7 @@ START_TEST(a_turn_rings_once)
     ck_assert_uint_eq(rung(), 0);
     shm_sent(&wakefds.shm);
     ck_assert_uint_eq(rung(), 1);
-    ck_assert(shm_ring_was_called(&in, &in.control->sleeps));
+    ck_assert(shm_ring_was_notified(&in, &in.control->sleeps));
     send_trains(5, 1000);
     shm_sent(&wakefds.shm);
     ck_assert_uint_eq(rung(), 0);

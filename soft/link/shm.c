@@ -57,7 +57,7 @@ static __attribute__((noinline)) uint8_t *room_by_flag(struct shm_peer *peer, ui
     struct shm_ring *out = &peer->out;
 
     if (at == NULL && !out->broken) {
-        expect_ring(peer->shm, shm_ring_was_called(out, &out->control->wants_room));
+        expect_ring(peer->shm, shm_ring_was_notified(out, &out->control->wants_room));
         if (!out->flagged)
             shm_ring_want_room(out);
         at = shm_ring_room(out, size, limit);
@@ -91,17 +91,17 @@ uint8_t *shm_link_room(struct soft_link *link, size_t size, size_t *limit)
 static void call(struct shm_peer *peer)
 {
     if (peer->bitmap != NULL)
-        shm_bitmap_call(peer->bitmap, peer->slot_there);
+        shm_bitmap_notify(peer->bitmap, peer->slot_there);
     shm_wakefd_ring(peer->wakefd->fd);
 }
 
-void shm_call_peer(struct shm_peer *peer)
+void shm_notify_peer(struct shm_peer *peer)
 {
-    if (peer->uncalled_bytes == 0)
+    if (peer->unnotified_bytes == 0)
         return;
-    LIST_REMOVE(peer, uncalled);
-    peer->uncalled_bytes = 0;
-    if (shm_ring_calls(&peer->out))
+    LIST_REMOVE(peer, unnotified);
+    peer->unnotified_bytes = 0;
+    if (shm_ring_needs_notify(&peer->out))
         call(peer);
 }
 
@@ -109,8 +109,8 @@ void shm_sent(struct shm *shm)
 {
     struct shm_peer *peer;
 
-    while ((peer = LIST_FIRST(&shm->uncalled)) != NULL)
-        shm_call_peer(peer);
+    while ((peer = LIST_FIRST(&shm->unnotified)) != NULL)
+        shm_notify_peer(peer);
 }
 
 /* Waking a peer costs more than sending a batch, and the peer sleeps again as soon as its ring is empty. So it is
@@ -123,12 +123,12 @@ void shm_link_send(struct soft_link *link, const struct soft_path *path, uint8_t
     (void)path, (void)train; /* it is where shm_link_room() said */
     shm_ring_put(&peer->out, length, stride, link->ack);
     link->ack = 0;
-    if (peer->uncalled_bytes == 0)
-        LIST_INSERT_HEAD(&peer->shm->uncalled, peer, uncalled);
-    peer->uncalled_bytes += length;
+    if (peer->unnotified_bytes == 0)
+        LIST_INSERT_HEAD(&peer->shm->unnotified, peer, unnotified);
+    peer->unnotified_bytes += length;
     service_traffic(peer->shm->service);
-    if (peer->uncalled_bytes >= UNCALLED_MAX)
-        shm_call_peer(peer);
+    if (peer->unnotified_bytes >= UNCALLED_MAX)
+        shm_notify_peer(peer);
 }
 
 /* If the engine found no space: reports it when there is space again. */
@@ -268,7 +268,7 @@ static unsigned listen_for_calls(struct shm *shm, bool hears)
     bool unexpected;
 
     TAILQ_FOREACH (peer, &shm->looked_at, looks)
-        expect_ring(shm, shm_ring_was_called(&peer->in, &peer->in.control->sleeps));
+        expect_ring(shm, shm_ring_was_notified(&peer->in, &peer->in.control->sleeps));
     if (hears && shm->owed > 0 && hear(shm, &unexpected))
         calls += take_calls(shm);
     return calls;
@@ -286,7 +286,7 @@ static int look_at_all(struct shm *shm, size_t *budget, bool watches)
     for (peer = TAILQ_FIRST(&shm->looked_at); peer != NULL; peer = next) {
         bool had_time = *budget > 0;
 
-        expect_ring(shm, shm_ring_was_called(&peer->in, &peer->in.control->sleeps));
+        expect_ring(shm, shm_ring_was_notified(&peer->in, &peer->in.control->sleeps));
         packets += watches || peer->slots != NULL ? look(peer, budget) : look_on(peer, budget);
         look_for_room(peer);
         give_up(peer);

@@ -55,9 +55,9 @@ struct shm {
     /* The peers to poll: all without a slot, and those with a slot that have notified us or have more packets. */
     TAILQ_HEAD(shm_peers, shm_peer)
     looked_at;
-    LIST_HEAD(, shm_peer) uncalled; /* peers that were not woken yet for packets in their ring */
-    unsigned count, most;           /* peers, and their maximum: SHM_PEERS, but in a test */
-    struct shm_slots *slots;        /* NULL: there is no bitmap yet */
+    LIST_HEAD(, shm_peer) unnotified; /* peers that were not woken yet for packets in their ring */
+    unsigned count, most;             /* peers, and their maximum: SHM_PEERS, but in a test */
+    struct shm_slots *slots;          /* NULL: there is no bitmap yet */
 };
 
 /* The link of one queue pair to its peer. The caller of shm_peer_new() owns it until shm_assign(), and from then on the
@@ -78,9 +78,10 @@ struct shm_peer {
     /* Descriptors of a connecting end until the listener has answered, else -1. `spare` reserves a descriptor for the
      * peer's bitmap. */
     int setup, memory, spare;
-    size_t uncalled_bytes; /* sent since the peer was last woken; if more than 0 it is on the list `uncalled` */
+    size_t
+        unnotified_bytes; /* sent since the peer was last woken; if more than 0 it is on the list `unnotified` */
     TAILQ_ENTRY(shm_peer) looks;
-    LIST_ENTRY(shm_peer) uncalled;
+    LIST_ENTRY(shm_peer) unnotified;
 };
 
 void shm_init(struct shm *shm, struct ibv_context *context, struct service_member *service);
@@ -120,6 +121,6 @@ void shm_link_send(struct soft_link *link, const struct soft_path *path, uint8_t
 void shm_look_at(struct shm_peer *peer);
 void shm_look_no_more(struct shm_peer *peer);
 /* Wakes the peer, if its flag is set, for all that was put into its ring. */
-void shm_call_peer(struct shm_peer *peer);
+void shm_notify_peer(struct shm_peer *peer);
 
 #endif

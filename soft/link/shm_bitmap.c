@@ -99,7 +99,7 @@ void shm_bitmap_unmap(struct shm_bitmap *bitmap)
     munmap(bitmap, sizeof *bitmap);
 }
 
-void shm_bitmap_call(struct shm_bitmap *bitmap, unsigned slot)
+void shm_bitmap_notify(struct shm_bitmap *bitmap, unsigned slot)
 {
     unsigned word = slot / 64;
 
@@ -107,7 +107,7 @@ void shm_bitmap_call(struct shm_bitmap *bitmap, unsigned slot)
     atomic_fetch_or_explicit(&bitmap->sums[word / 64], UINT64_C(1) << word % 64, memory_order_release);
 }
 
-/* Clears a word and returns its bits. The acquire exchange pairs with the releases of shm_bitmap_call(). */
+/* Clears a word and returns its bits. The acquire exchange pairs with the releases of shm_bitmap_notify(). */
 static uint64_t take(_Atomic uint64_t *bits)
 {
     return atomic_load_explicit(bits, memory_order_relaxed) == 0

@@ -52,7 +52,7 @@ void shm_slots_each(struct shm_slots *slots, void (*each)(void *arg, unsigned sl
 struct shm_bitmap *shm_bitmap_map(int memory);
 void shm_bitmap_unmap(struct shm_bitmap *bitmap);
 /* Sets the bit of our slot in the peer's bitmap. The caller then writes the peer's eventfd. */
-void shm_bitmap_call(struct shm_bitmap *bitmap, unsigned slot);
+void shm_bitmap_notify(struct shm_bitmap *bitmap, unsigned slot);
 /* Clears all bits that are set and calls `called` for each. Returns how many they were. */
 unsigned shm_bitmap_take(struct shm_bitmap *bitmap, void (*called)(void *arg, unsigned slot), void *arg);
 

@@ -16,7 +16,7 @@ void shm_init(struct shm *shm, struct ibv_context *context, struct service_membe
 {
     *shm = (struct shm){.context = context, .service = service, .wakefd = -1, .most = SHM_PEERS};
     TAILQ_INIT(&shm->looked_at);
-    LIST_INIT(&shm->uncalled);
+    LIST_INIT(&shm->unnotified);
 }
 
 /* Creates the context's eventfd and has it watched. 0 or an errno. */
@@ -79,7 +79,7 @@ static void link_leave(struct soft_link *link)
     shm_look_no_more(peer);
     if (peer->slots != NULL)
         peer->slots->slot_owner[peer->slot] = NULL;
-    shm_call_peer(peer);
+    shm_notify_peer(peer);
     peer->shm->count--;
     shm_peer_free(peer);
 }

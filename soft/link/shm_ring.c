@@ -59,7 +59,7 @@ static void raise_flag(struct shm_ring *ring, _Atomic uint32_t *flag)
     atomic_store_explicit(flag, 1, memory_order_seq_cst); /* pairs with calls()'s load */
 }
 
-bool shm_ring_was_called(struct shm_ring *ring, _Atomic uint32_t *flag)
+bool shm_ring_was_notified(struct shm_ring *ring, _Atomic uint32_t *flag)
 {
     if (!ring->flagged || atomic_load_explicit(flag, memory_order_relaxed) != 0)
         return false;
@@ -183,7 +183,7 @@ void shm_ring_put(struct shm_ring *ring, size_t length, size_t stride, uint32_t 
     atomic_store_explicit(&ring->control->tail, ring->at, memory_order_seq_cst);
 }
 
-bool shm_ring_calls(struct shm_ring *ring)
+bool shm_ring_needs_notify(struct shm_ring *ring)
 {
     return calls(&ring->control->sleeps);
 }

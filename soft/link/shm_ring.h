@@ -81,7 +81,7 @@ void shm_ring_see_room(struct shm_ring *ring);
 /* Publishes the batch that was written there, with an acknowledgement (SOFT_ACKED and a PSN) or 0. */
 void shm_ring_put(struct shm_ring *ring, size_t length, size_t stride, uint32_t ack);
 /* After one or more shm_ring_put(): clears the receiver's flag. True: it was set, the caller must wake the receiver. */
-bool shm_ring_calls(struct shm_ring *ring);
+bool shm_ring_needs_notify(struct shm_ring *ring);
 /* A long batch is about to be written. True: the caller should write it past the cache, because the receiver asks for
  * that and copies on another CPU than the caller. */
 bool shm_ring_begin(struct shm_ring *ring);
@@ -111,7 +111,7 @@ void shm_ring_sleep(struct shm_ring *ring);
 /* ---- Both ---- */
 
 /* Whether the other end has cleared our flag, and so writes our eventfd, or has already. True once for each time. */
-bool shm_ring_was_called(struct shm_ring *ring, _Atomic uint32_t *flag);
+bool shm_ring_was_notified(struct shm_ring *ring, _Atomic uint32_t *flag);
 /* Clears our own flag. True: the other end had cleared it already, and writes our eventfd. */
 bool shm_ring_stay(struct shm_ring *ring, _Atomic uint32_t *flag);
 

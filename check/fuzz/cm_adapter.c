@@ -93,7 +93,7 @@ static void arrive(struct cm_world *world, const struct soft_path *path, const u
         coming->length = input_u16(input) % sizeof coming->bytes;
     else if (how >= 0xe0)
         coming->bytes[QP1_PACKET] ^= 1;
-    errand();
+    task();
 }
 
 /* A request for the listener, or for nobody. */
@@ -334,7 +334,7 @@ void adapter_acts(struct cm_world *world)
 
 void adapter_hears(void)
 {
-    errand();
+    task();
 }
 
 static uint32_t numbers_given;
@@ -368,7 +368,7 @@ void adapter_ends(struct cm_world *world)
 
         expect(due != NEVER_NS, "a connection that nobody has never ends");
         system_pass(due > now ? due - now : 0);
-        errand();
+        task();
     }
     expect(ib_port.ends == 0, "%u ends are left", ib_port.ends);
 }
@@ -379,5 +379,5 @@ void adapter_open(struct soft_home *home)
 
     port_open();
     error = ib_port_open(home);
-    expect(error == 0 && errand, "the port: %s", strerror(error));
+    expect(error == 0 && task, "the port: %s", strerror(error));
 }

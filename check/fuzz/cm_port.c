@@ -10,12 +10,12 @@
 #include "soft/service/service.h"
 
 struct port port = {.coming.fd = -1};
-void (*errand)(void);
+void (*task)(void);
 
 struct roce_port *__wrap_roce_port_join(void);
 void __wrap_roce_port_leave(struct roce_port *roce);
-void __wrap_service_errand(int fd, void (*run)(void));
-void __wrap_service_errand_due(uint64_t at);
+void __wrap_service_task(int fd, void (*run)(void));
+void __wrap_service_task_due(uint64_t at);
 bool __real_cm_choice_is_ib(const struct cm_id *id);
 bool __wrap_cm_choice_is_ib(const struct cm_id *id);
 int __real_socket(int family, int type, int protocol);
@@ -52,13 +52,13 @@ void __wrap_roce_port_leave(struct roce_port *roce)
     (void)roce;
 }
 
-void __wrap_service_errand(int fd, void (*run)(void))
+void __wrap_service_task(int fd, void (*run)(void))
 {
     (void)fd;
-    errand = run;
+    task = run;
 }
 
-void __wrap_service_errand_due(uint64_t at)
+void __wrap_service_task_due(uint64_t at)
 {
     (void)at;
 }

@@ -47,7 +47,7 @@ extern struct port {
 } port;
 
 /* The service thread's, which does none here. */
-extern void (*errand)(void);
+extern void (*task)(void);
 
 void port_open(void);
 bool is_near(const union soft_addr *addr);

@@ -192,8 +192,8 @@ static void prepare(void)
     watched_clear(&watched);
     memset(&service_shared, 0, sizeof service_shared);
     TAILQ_INIT(&service_shared.watched);
-    service_shared.errand = -1;
-    atomic_store(&service_shared.errand_due, NEVER_NS);
+    service_shared.task = -1;
+    atomic_store(&service_shared.task_due, NEVER_NS);
     memset(&member, 0, sizeof member);
     deadline = NEVER_NS;
     timers = progressed = taken = 0;
@@ -215,7 +215,7 @@ static void prepare_watch(void)
 static void prepare_polled(void)
 {
     prepare_watch();
-    service_attended(&member);
+    service_polled(&member);
     atomic_store(&flag, false);
 }
 
@@ -228,7 +228,7 @@ static void run_service(void)
 static void post(void)
 {
     race_lock(&context_lock);
-    service_attended(&member);
+    service_polled(&member);
     deadline = watched_now(&watched) + SERVICE_TICK_NS / 2;
     service_traffic(&member);
     race_unlock(&context_lock);
@@ -238,7 +238,7 @@ static void post(void)
 static void sleep_elsewhere(void)
 {
     race_lock(&context_lock);
-    service_attended(&member);
+    service_polled(&member);
     atomic_store(&awaited, true);
     service_take_over(&member);
     race_unlock(&context_lock);
@@ -261,7 +261,7 @@ static bool nothing_waits(void)
     return atomic_load(&lying) == 0 && deadline == NEVER_NS && watched_packets(&watched) == 0;
 }
 
-SCENARIOS({"service-post", "an idle one is summoned", prepare, {run_service, post}, NULL, nothing_waits},
+SCENARIOS({"service-post", "an idle one is scheduled", prepare, {run_service, post}, NULL, nothing_waits},
           {"service-idle",
            "it is to become idle, and there is traffic",
            prepare_watch,

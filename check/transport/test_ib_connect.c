@@ -83,7 +83,7 @@ static void nobody_answers(struct rdma_cm_id *id)
     conn->early = UINT_MAX;
     conn->tries_left = 0;
     conn->due = now_ns();
-    service_errand_due(conn->due);
+    service_task_due(conn->due);
     soft_mutex_unlock(&ib_port.lock);
 }
 

@@ -27,7 +27,7 @@ static void run(void)
     for (int i = 0; i < READY_MAX && epoll_wait(ib_port.epoll, &event, 1, 0) == 1; i++)
         ib_hear(event.data.fd);
     ib_timers(&ib_port.world);
-    service_errand_due(ib_deadline(&ib_port.world));
+    service_task_due(ib_deadline(&ib_port.world));
     soft_mutex_unlock(&ib_port.lock);
 }
 
@@ -127,7 +127,7 @@ static int open_port(struct soft_home *home)
         .requested = ib_told_requested,
         .tell = ib_told_event,
     };
-    service_errand(ib_port.epoll, run);
+    service_task(ib_port.epoll, run);
     return 0;
 }
 
@@ -149,7 +149,7 @@ int ib_port_open(struct soft_home *home)
 /* Unlocks, after it has set the time at which the service thread must send something again. */
 static void unlock(void)
 {
-    service_errand_due(ib_deadline(&ib_port.world));
+    service_task_due(ib_deadline(&ib_port.world));
     soft_mutex_unlock(&ib_port.lock);
 }
 
@@ -473,7 +473,7 @@ void ib_port_end(void)
 
     soft_mutex_lock(&ib_port.lock);
     if (ib_port.epoll != -1 && LIST_EMPTY(&ib_port.listeners)) {
-        service_errand(-1, run);
+        service_task(-1, run);
         while ((conn = LIST_FIRST(&ib_port.world.conns)) != NULL)
             ib_end_free((struct ib_end *)conn);
         close_sockets();

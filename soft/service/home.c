@@ -43,7 +43,7 @@ struct soft_clock home_clock = {monotonic};
 static void attended(struct soft_wire *wire, struct ibv_context *context)
 {
     (void)context;
-    service_attended(&((struct soft_home *)wire)->service);
+    service_polled(&((struct soft_home *)wire)->service);
 }
 
 static void awaits(struct soft_wire *wire, struct ibv_context *context)

@@ -16,9 +16,9 @@
 struct service service_shared = {
     .gate = PTHREAD_MUTEX_INITIALIZER,
     .lock = PTHREAD_MUTEX_INITIALIZER,
-    .errand_lock = PTHREAD_MUTEX_INITIALIZER,
-    .errand = -1,
-    .errand_due = NEVER_NS,
+    .task_lock = PTHREAD_MUTEX_INITIALIZER,
+    .task = -1,
+    .task_due = NEVER_NS,
     .epoll = -1,
     .wake = -1,
     .watched = TAILQ_HEAD_INITIALIZER(service_shared.watched),
@@ -37,14 +37,14 @@ static void wake(void)
 static void before_fork(void)
 {
     soft_mutex_lock(&service_shared.gate);
-    soft_mutex_lock(&service_shared.errand_lock);
+    soft_mutex_lock(&service_shared.task_lock);
     soft_mutex_lock(&service_shared.lock);
 }
 
 static void after_fork(void)
 {
     soft_mutex_unlock(&service_shared.lock);
-    soft_mutex_unlock(&service_shared.errand_lock);
+    soft_mutex_unlock(&service_shared.task_lock);
     soft_mutex_unlock(&service_shared.gate);
 }
 
@@ -123,7 +123,7 @@ void service_leave(struct service_member *member)
 {
     soft_mutex_lock(&service_shared.gate);
     soft_mutex_lock(&service_shared.lock);
-    service_answer_summons(); /* so that the list does not contain it */
+    service_run_scheduled(); /* so that the list does not contain it */
     if (atomic_load(&member->state) != SERVICE_IDLE)
         TAILQ_REMOVE(&service_shared.watched, member, watched);
     for (int i = 0; i < member->count; i++)
@@ -191,20 +191,20 @@ void service_resume(struct service_member *member)
 {
     soft_mutex_lock(&service_shared.lock);
     member->suspended = false;
-    service_answer_summons();
+    service_run_scheduled();
     service_watch(member); /* packets that arrived in the meantime were not processed */
     soft_mutex_unlock(&service_shared.lock);
     wake();
 }
 
-void service_summon(struct service_member *member)
+void service_schedule(struct service_member *member)
 {
     int idle = SERVICE_IDLE;
 
     if (!atomic_compare_exchange_strong(&member->state, &idle, SERVICE_CALLED))
         return;
-    member->summoned = atomic_load(&service_shared.summoned);
-    while (!atomic_compare_exchange_weak(&service_shared.summoned, &member->summoned, member))
+    member->scheduled = atomic_load(&service_shared.scheduled);
+    while (!atomic_compare_exchange_weak(&service_shared.scheduled, &member->scheduled, member))
         ;
     wake();
 }
@@ -224,20 +224,20 @@ void service_take_over(struct service_member *member)
     soft_mutex_unlock(&service_shared.lock);
 }
 
-/* ---- The additional task (errand) ---- */
+/* ---- The additional task (task) ---- */
 
-void service_errand(int fd, void (*run)(void))
+void service_task(int fd, void (*run)(void))
 {
     soft_mutex_lock(&service_shared.lock);
-    service_shared.errand = fd;
-    service_shared.run_errand = run;
+    service_shared.task = fd;
+    service_shared.run_task = run;
     soft_mutex_unlock(&service_shared.lock);
     wake();
 }
 
-void service_errand_due(uint64_t at)
+void service_task_due(uint64_t at)
 {
-    if (at < atomic_exchange(&service_shared.errand_due, at))
+    if (at < atomic_exchange(&service_shared.task_due, at))
         wake();
 }
 
@@ -245,14 +245,14 @@ void service_forget(void)
 {
     /* Without fork handlers another thread may have held the locks; with them after_fork() releases them. */
     if (!service_shared.forks_wait) {
-        pthread_mutex_init(&service_shared.errand_lock, NULL);
+        pthread_mutex_init(&service_shared.task_lock, NULL);
         pthread_mutex_init(&service_shared.gate, NULL);
         pthread_mutex_init(&service_shared.lock, NULL);
     }
-    service_shared.errand = -1;
-    atomic_store(&service_shared.errand_due, NEVER_NS);
+    service_shared.task = -1;
+    atomic_store(&service_shared.task_due, NEVER_NS);
     TAILQ_INIT(&service_shared.watched);
-    atomic_store(&service_shared.summoned, NULL);
+    atomic_store(&service_shared.scheduled, NULL);
     service_shared.members = 0;
     service_shared.epoll = service_shared.wake = -1;
 }

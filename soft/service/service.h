@@ -33,7 +33,7 @@
 enum service_state { SERVICE_IDLE, SERVICE_CALLED, SERVICE_WATCH, SERVICE_SERVE };
 
 /* One context in the service thread's care ("member"). Part of the context's home, which sets `context`; all other
- * fields belong to the service. Atomic fields may be accessed by any thread, `summoned` by the thread that changed the
+ * fields belong to the service. Atomic fields may be accessed by any thread, `scheduled` by the thread that changed the
  * state to CALLED and then by the service thread, all others with the service lock held. */
 struct service_member {
     struct ibv_context *context;
@@ -43,7 +43,7 @@ struct service_member {
      * connection waiting in it for a while. */
     int door;
     /* An enum service_state. Any thread changes IDLE to CALLED, which pairs with the service thread's exchange of the
-     * list `summoned`; all other changes are made with the service lock held. */
+     * list `scheduled`; all other changes are made with the service lock held. */
     atomic_int state;
     /* The application has driven the device since the thread's last tick. Relaxed: pairs with nothing. */
     atomic_bool attended;
@@ -55,7 +55,7 @@ struct service_member {
     bool late;      /* Packets were waiting at the last tick, and the application had not driven the device. */
     bool absent;    /* The thread had to serve, and the application has not driven the device since. */
     bool suspended; /* the context is about to be closed: not to be touched */
-    struct service_member *summoned; /* next in the list of members in CALLED */
+    struct service_member *scheduled; /* next in the list of members in CALLED */
     TAILQ_ENTRY(service_member) watched;
 };
 
@@ -76,23 +76,23 @@ void service_remove(struct service_member *member, int socket);
 void service_suspend(struct service_member *member);
 void service_resume(struct service_member *member);
 /* There is traffic: changes IDLE to CALLED and wakes the thread. (locked) */
-void service_summon(struct service_member *member);
+void service_schedule(struct service_member *member);
 /* In a forked child, where the thread does not exist: forgets all members. */
 void service_forget(void);
 
 /* An additional task of the thread, one for the process (the connection manager's): the thread calls `run` when `fd` is
- * readable or when the time of service_errand_due() has come. It then holds no lock of the service except the one that
+ * readable or when the time of service_task_due() has come. It then holds no lock of the service except the one that
  * fork() waits for. To be called after a member has joined that never leaves. */
-void service_errand(int fd, void (*run)(void));
+void service_task(int fd, void (*run)(void));
 /* When the task is due next, ns of CLOCK_MONOTONIC, or NEVER_NS. The caller serializes calls with its own lock. */
-void service_errand_due(uint64_t at);
+void service_task_due(uint64_t at);
 
 /* The application is about to sleep where packets do not wake it: changes to SERVE, until soft_is_awaited() is false
  * and the application has driven the device again. (locked) */
 void service_take_over(struct service_member *member);
 
 /* The application drives the device. (locked) On the fast path, so it stores only if that changes the value. */
-static inline void service_attended(struct service_member *member)
+static inline void service_polled(struct service_member *member)
 {
     if (!atomic_load_explicit(&member->attended, memory_order_relaxed))
         atomic_store_explicit(&member->attended, true, memory_order_relaxed);
@@ -105,7 +105,7 @@ static inline void service_traffic(struct service_member *member)
 
     atomic_store_explicit(&member->traffic, traffic + 1, memory_order_relaxed);
     if (atomic_load_explicit(&member->state, memory_order_relaxed) == SERVICE_IDLE)
-        service_summon(member);
+        service_schedule(member);
 }
 
 #endif

@@ -68,7 +68,7 @@ static void step_aside(struct service_member *member)
 
 /* True if the application has driven the device since the last call. While a completion queue is
  * awaited, that call only announced it (awaits) and does not count. */
-static bool is_attended(struct service_member *member)
+static bool is_polled(struct service_member *member)
 {
     return atomic_exchange(&member->attended, false) && !soft_is_awaited(member->context);
 }
@@ -76,7 +76,7 @@ static bool is_attended(struct service_member *member)
 /* Processes packets, unless the application does. */
 static void serve(struct service_member *member)
 {
-    bool attended = is_attended(member);
+    bool attended = is_polled(member);
 
     if (attended || !soft_trylock(member->context)) {
         if (attended || !soft_is_awaited(member->context)) /* else the application will release the lock soon */
@@ -110,19 +110,19 @@ static void arrival(struct service_member *member)
 
 /* The list begins with the newest member. The thread watches members in the order in which they called, so that
  * connections are accepted in the order in which their peers became ready. */
-void service_answer_summons(void)
+void service_run_scheduled(void)
 {
-    struct service_member *newest = atomic_exchange(&service_shared.summoned, NULL), *member = NULL;
+    struct service_member *newest = atomic_exchange(&service_shared.scheduled, NULL), *member = NULL;
 
     while (newest != NULL) {
-        struct service_member *older = newest->summoned;
+        struct service_member *older = newest->scheduled;
 
-        newest->summoned = member;
+        newest->scheduled = member;
         member = newest;
         newest = older;
     }
     while (member != NULL) {
-        struct service_member *next = member->summoned;
+        struct service_member *next = member->scheduled;
 
         if (atomic_load(&member->state) == SERVICE_CALLED)
             service_watch(member);
@@ -145,7 +145,7 @@ static void collect(void)
         else
             fds_flag(service_shared.wake, false); /* unless another pass has reset it */
     }
-    service_answer_summons();
+    service_run_scheduled();
 }
 
 /* When to wake for this member again. If thousands of processes woke once a millisecond, they would do little else. A
@@ -162,7 +162,7 @@ static uint64_t next_look(const struct service_member *member, uint64_t now, uin
     return deadline < now + most ? deadline : now + most;
 }
 
-static void note_attendance(struct service_member *member, bool attended)
+static void record_poll(struct service_member *member, bool attended)
 {
     if (!attended)
         member->patience = SERVICE_TICK_NS;
@@ -200,9 +200,9 @@ static void tick_timers(struct service_member *member, uint64_t now, bool traffi
 static void tick(struct service_member *member, uint64_t now)
 {
     unsigned traffic = atomic_load_explicit(&member->traffic, memory_order_relaxed);
-    bool attended = is_attended(member);
+    bool attended = is_polled(member);
 
-    note_attendance(member, attended);
+    record_poll(member, attended);
     if (attended)
         step_aside(member);
     else if (atomic_load(&member->state) == SERVICE_WATCH) {
@@ -237,7 +237,7 @@ static void tick_all(uint64_t now)
 static int until_next_look(void)
 {
     const struct service_member *member;
-    uint64_t now = now_ns(), next = atomic_load(&service_shared.errand_due);
+    uint64_t now = now_ns(), next = atomic_load(&service_shared.task_due);
 
     if (!TAILQ_EMPTY(&service_shared.watched) && next > now + SLEEP_MAX_NS)
         next = now + SLEEP_MAX_NS;
@@ -249,13 +249,13 @@ static int until_next_look(void)
 }
 
 /* The service lock is not held. */
-static void run_errand(bool called)
+static void run_task(bool called)
 {
-    if (!called && atomic_load(&service_shared.errand_due) > now_ns())
+    if (!called && atomic_load(&service_shared.task_due) > now_ns())
         return;
-    soft_mutex_lock(&service_shared.errand_lock);
-    service_shared.run_errand();
-    soft_mutex_unlock(&service_shared.errand_lock);
+    soft_mutex_lock(&service_shared.task_lock);
+    service_shared.run_task();
+    soft_mutex_unlock(&service_shared.task_lock);
 }
 
 void *service_run(void *unused)
@@ -271,7 +271,7 @@ void *service_run(void *unused)
 
         soft_mutex_lock(&service_shared.lock);
         timeout = until_next_look();
-        calls[1].fd = service_shared.errand;
+        calls[1].fd = service_shared.task;
         soft_mutex_unlock(&service_shared.lock);
         /* Not epoll_wait(): it would consume events whose member may have left before the lock is taken. */
         poll(calls, 2, timeout);
@@ -282,7 +282,7 @@ void *service_run(void *unused)
         quit = service_shared.quit;
         soft_mutex_unlock(&service_shared.lock);
         if (calls[1].fd != -1)
-            run_errand(calls[1].revents != 0);
+            run_task(calls[1].revents != 0);
     }
     return NULL;
 }

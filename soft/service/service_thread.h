@@ -24,15 +24,15 @@ extern struct service {
     bool forks_wait; /* the fork handlers are installed; guarded by `gate` */
     bool quit;
     int epoll, wake;
-    pthread_mutex_t errand_lock; /* held while the additional task runs */
-    int errand;                  /* the additional task's descriptor; -1: none */
-    void (*run_errand)(void);
+    pthread_mutex_t task_lock; /* held while the additional task runs */
+    int task;                  /* the additional task's descriptor; -1: none */
+    void (*run_task)(void);
     /* Stored by any thread before it wakes this one, which pairs with this thread's load after the wake-up. */
-    atomic_uint_fast64_t errand_due;
+    atomic_uint_fast64_t task_due;
     TAILQ_HEAD(, service_member) watched; /* all members in WATCH or SERVE, the oldest first */
     /* Members in CALLED, a linked list. The compare-exchange that adds a member pairs with the exchange that takes the
      * whole list. */
-    _Atomic(struct service_member *) summoned;
+    _Atomic(struct service_member *) scheduled;
 } service_shared;
 
 /* The thread's main function; returns after `quit` is set. */
@@ -45,6 +45,6 @@ void service_arm(struct service_member *member, uint32_t events);
 /* Changes the state to WATCH. */
 void service_watch(struct service_member *member);
 /* Changes all members in CALLED to WATCH. */
-void service_answer_summons(void);
+void service_run_scheduled(void);
 
 #endif

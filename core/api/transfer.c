@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "core/base/clock.h"
-#include "core/base/fragile.h"
+#include "core/base/nofault.h"
 #include "core/base/log.h"
 #include "core/base/settings.h"
 #include "core/conn/conn.h"

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "fds.h"
-#include "fragile.h"
+#include "nofault.h"
 #include "maps.h"
 #include "settings.h"
 
@@ -163,7 +163,7 @@ static int walk_map(uintptr_t start, uintptr_t end, bool write, bool *lasting)
     return error >= 0 ? error : walk_text(start, end, write, lasting);
 }
 
-int maps_check(const void *start, size_t length, bool write, bool *fragile)
+int maps_check(const void *start, size_t length, bool write, bool *nofault)
 {
     uintptr_t from = (uintptr_t)start, last = from + (length - 1);
     bool lasting = true;
@@ -172,11 +172,11 @@ int maps_check(const void *start, size_t length, bool write, bool *fragile)
     if (last < from || last == UINTPTR_MAX)
         return EFAULT;
     error = walk_map(from, last + 1, write, &lasting);
-    if (error < 0 && !fragile_mapped(start, length))
+    if (error < 0 && !nofault_mapped(start, length))
         error = EFAULT;
     errno = saved;
-    if (fragile != NULL)
-        *fragile = error != 0 || !lasting || settings()->check;
+    if (nofault != NULL)
+        *nofault = error != 0 || !lasting || settings()->check;
     if (error > 0 || (error = maps_probe_page(start, write)) != 0)
         return error;
     return maps_probe_page((const void *)last, write);

@@ -10,8 +10,8 @@
  * a file are always the last ones.
  *
  * Kernels before 6.11 provide only the text of the map, which is read up to the end of the range. If /proc is not
- * mounted or no descriptor is free, the first and the last page are probed, and the range counts as fragile
- * (fragile.h).
+ * mounted or no descriptor is free, the first and the last page are probed, and the range counts as nofault
+ * (nofault.h).
  */
 #ifndef XS_MAPS_H
 #define XS_MAPS_H
@@ -20,9 +20,9 @@
 #include <stddef.h>
 
 /* Checks that `length` bytes, at least one, can be read or, if `write`, written. Returns 0; EFAULT: not all of them;
- * ENOMEM: there is no memory for a page. *fragile, which may be NULL: copies must be fault-safe, since a page may be
+ * ENOMEM: there is no memory for a page. *nofault, which may be NULL: copies must be fault-safe, since a page may be
  * unmapped; always with EXS_CHECK. */
-int maps_check(const void *start, size_t length, bool write, bool *fragile);
+int maps_check(const void *start, size_t length, bool write, bool *nofault);
 
 /* Checks the page that contains this byte. Returns 0 or an errno as above. */
 int maps_probe_page(const void *at, bool write);

@@ -8,7 +8,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include "core/base/fragile.h"
+#include "core/base/nofault.h"
 #include "core/file/vector.h"
 #include "core/memory/memory.h"
 #include "conn.h"

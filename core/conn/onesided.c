@@ -7,7 +7,7 @@
  * sees what was written. They use no CPU time of the peer's program, and no credit.
  */
 #include <errno.h>
-#include "core/base/fragile.h"
+#include "core/base/nofault.h"
 #include "core/memory/memory.h"
 #include "core/queue/ask.h"
 #include "core/queue/nic.h"
@@ -78,7 +78,7 @@ static void finish(struct conn *conn, struct op *op, int error)
 {
     STAILQ_REMOVE_HEAD(&conn->onesided, link);
     if (xs_onesided_is_read(op) && op->bounce != NULL && op->acked > 0 && (error == 0 || op->stopped) &&
-        !fragile_give(op->buffer, op->bounce->data, op->acked))
+        !nofault_give(op->buffer, op->bounce->data, op->acked))
         error = EFAULT;
     *(xs_onesided_is_read(op) ? &conn->bytes_read : &conn->bytes_written) += op->acked;
     xs_op_moved(op, op->acked);

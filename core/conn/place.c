@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/copy.h"
-#include "core/base/fragile.h"
+#include "core/base/nofault.h"
 #include "core/file/sink.h"
 #include "core/file/vector.h"
 #include "core/memory/memory.h"
@@ -215,9 +215,9 @@ static inline bool copy_to_memory(struct op *op, const uint8_t *from, uint64_t b
     const struct memory *memory = current(op)->memory;
     uint8_t *to = xs_place_next(op).addr;
 
-    if (memory != NULL && !memory->fragile) {
+    if (memory != NULL && !memory->nofault) {
         copy_near(to, from, bytes);
-    } else if (!fragile_give(to, from, bytes)) {
+    } else if (!nofault_give(to, from, bytes)) {
         op->error = EFAULT;
         return false;
     }
@@ -254,7 +254,7 @@ void xs_place_look(struct op *op)
         return;
     if (op->sink != NULL && xs_sink_is_file(op->sink, op->piece))
         op->error = xs_sink_is_cut(op->sink) ? EIO : 0;
-    else if (!fragile_readable(first, op->room))
+    else if (!nofault_readable(first, op->room))
         op->error = EFAULT;
 }
 

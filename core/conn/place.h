@@ -6,7 +6,7 @@
  * A receive fills pieces of the application's memory in their order; an exs_recv has one. Its next place is the rest
  * of the first piece that is not full. Bytes arrive there in one of two ways. The peer writes them into a place that
  * was advertised to it (opened); then the device checks the access. Or EXS copies them out of the ring buffer; then
- * this module does, if the memory may be unmapped (fragile.h).
+ * this module does, if the memory may be unmapped (nofault.h).
  *
  * A piece may also be a range of a file, see sink.h.
  *

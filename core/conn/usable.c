@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* usable.c - makes the buffers of operations usable for the device. */
 #include <errno.h>
-#include "core/base/fragile.h"
+#include "core/base/nofault.h"
 #include "core/memory/memory.h"
 #include "core/queue/queue.h"
 #include "conn.h"
@@ -25,7 +25,7 @@ inline int xs_make_usable(struct conn *conn, struct op *op, exs_mhandle_t mhandl
     op->bounce = xs_bounce_get(&conn->domain);
     if (op->bounce == NULL)
         return -1;
-    if (access == 0 && !fragile_take(op->bounce->data, op->buffer, op->length)) {
+    if (access == 0 && !nofault_take(op->bounce->data, op->buffer, op->length)) {
         xs_bounce_put(&conn->domain, op->bounce);
         errno = EACCES;
         return -1;

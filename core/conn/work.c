@@ -14,12 +14,12 @@
 
 /* Inline data is copied by the device's library in the calling thread. A fault there would kill the process, so
  * inline data comes only from the library's own memory, or from registered memory that can't become
- * inaccessible (fragile.h). */
+ * inaccessible (nofault.h). */
 inline __attribute__((always_inline)) bool xs_conn_may_inline(const struct conn *conn, const struct op *op,
                                                               uint32_t bytes)
 {
     return bytes <= conn->max_inline &&
-           (op == NULL || bytes == 0 || op->bounce != NULL || (op->memory != NULL && !op->memory->fragile));
+           (op == NULL || bytes == 0 || op->bounce != NULL || (op->memory != NULL && !op->memory->nofault));
 }
 
 static inline void posted_more(struct conn *conn)

@@ -5,7 +5,7 @@
  *
  * For a buffer that is sent, a CRC is computed at the start and compared at the event. For a buffer that is filled,
  * this checks that it is mapped, and overwrites its first bytes with poison at the start, so that a program that
- * reads it too early does not find valid data. All accesses are fault-safe (fragile.h), because a program with
+ * reads it too early does not find valid data. All accesses are fault-safe (nofault.h), because a program with
  * mistakes may have unmapped the memory.
  */
 #include <libdeflate.h>
@@ -14,7 +14,7 @@
 #include <string.h>
 #define HASH_NONFATAL_OOM 1 /* without memory nothing is added, and the element's hh.tbl is NULL */
 #include <uthash.h>
-#include "core/base/fragile.h"
+#include "core/base/nofault.h"
 #include "core/base/log.h"
 #include "core/queue/ask.h"
 #include "core/queue/op.h"
@@ -99,7 +99,7 @@ static bool crc_of(const struct range *range, uint32_t *crc)
     for (size_t at = 0; at < range->length; at += sizeof(piece)) {
         size_t bytes = range->length - at < sizeof(piece) ? range->length - at : sizeof(piece);
 
-        if (!fragile_take(piece, range->at + at, bytes))
+        if (!nofault_take(piece, range->at + at, bytes))
             return false;
         *crc = libdeflate_crc32(*crc, piece, bytes);
     }
@@ -109,7 +109,7 @@ static bool crc_of(const struct range *range, uint32_t *crc)
 /* For a receive only check that the range is readable. False: a part of it is not. */
 static bool read_range(const struct range *range, bool is_filled, uint32_t *crc)
 {
-    return is_filled ? fragile_readable(range->at, range->length) : crc_of(range, crc);
+    return is_filled ? nofault_readable(range->at, range->length) : crc_of(range, crc);
 }
 
 static void compare(const struct held *held)
@@ -182,8 +182,8 @@ static void poison(struct range *range)
     if (!range->is_there || (range->kept = malloc(poison_of(range))) == NULL)
         return;
     memset(bytes, POISON, sizeof(bytes));
-    if (fragile_take(range->kept, range->at, poison_of(range)) &&
-        fragile_give(range->at, bytes, poison_of(range)))
+    if (nofault_take(range->kept, range->at, poison_of(range)) &&
+        nofault_give(range->at, bytes, poison_of(range)))
         return;
     free(range->kept);
     range->kept = NULL;
@@ -197,7 +197,7 @@ static void give_back(const struct held *held, uint64_t came)
         size_t from = came < range->length ? (size_t)came : range->length;
 
         if (range->kept != NULL && from < poison_of(range))
-            (void)fragile_give(range->at + from, range->kept + from, poison_of(range) - from);
+            (void)nofault_give(range->at + from, range->kept + from, poison_of(range) - from);
         came -= from;
     }
 }

@@ -6,7 +6,7 @@
 #include <sys/queue.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "core/base/fragile.h"
+#include "core/base/nofault.h"
 #include "core/base/log.h"
 #include "core/base/settings.h"
 #include "core/memory/memory.h"

@@ -11,7 +11,7 @@
  *
  * Otherwise bytes arrive in the ring buffer and are written to the file from there. That is so
  *   - on the software device, unless EXS_MAP=1: a CPU copies the bytes anyway, and page faults, zeroed blocks and
- *     fault-safe copies (fragile.h) cost twice as much as a direct transfer saves;
+ *     fault-safe copies (nofault.h) cost twice as much as a direct transfer saves;
  *   - if only few bytes are to come, if the descriptor is not open for reading, which a mapping requires, if the file
  *     system can't allocate blocks in advance, or if the device can't register the file's pages (since Linux 6.5 the
  *     kernel's own device can't for most disks).

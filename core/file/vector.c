@@ -2,7 +2,7 @@
 /* vector.c - the segments of a message. See vector.h. */
 #include <errno.h>
 #include <stdlib.h>
-#include "core/base/fragile.h"
+#include "core/base/nofault.h"
 #include "core/base/log.h"
 #include "core/memory/memory.h"
 #include "core/queue/op.h"

@@ -270,8 +270,8 @@ exs_mhandle_t exs_mregister(void *addr, size_t size, int flags)
         return EXS_MHANDLE_INVALID;
     if (check_region(addr, size, flags) < 0)
         return EXS_MHANDLE_INVALID;
-    bool fragile;
-    int error = maps_check(addr, size, (flags & EXS_MRF_RECV_DISABLE) == 0, &fragile);
+    bool nofault;
+    int error = maps_check(addr, size, (flags & EXS_MRF_RECV_DISABLE) == 0, &nofault);
 
     if (error != 0) {
         errno = error == EFAULT ? EACCES : error;
@@ -284,7 +284,7 @@ exs_mhandle_t exs_mregister(void *addr, size_t size, int flags)
     memory->addr = addr;
     memory->size = size;
     memory->flags = flags;
-    memory->fragile = fragile;
+    memory->nofault = nofault;
     memory->number = atomic_fetch_add_explicit(&numbers, 1, memory_order_relaxed) + 1;
     LIST_INIT(&memory->regions);
     memory->handle = xs_handle_make(&handles, memory);

@@ -22,7 +22,7 @@ struct memory {
     uint8_t *addr;
     size_t size;
     int flags;                   /* EXS_MRF_ */
-    bool fragile;                /* its pages may be unmapped: copies must be fault-safe (fragile.h) */
+    bool nofault;                /* its pages may be unmapped: copies must be fault-safe (nofault.h) */
     uint64_t number;             /* unique, and never reused */
     LIST_HEAD(, region) regions; /* its registrations; guarded by the regions lock (memory.c) */
 };
@@ -36,7 +36,7 @@ static inline bool xs_memory_is_none(exs_mhandle_t handle)
 /* Returns true if the pages of this region, or of unregistered memory (NULL), are known to stay mapped. */
 static inline bool xs_memory_lasts(const struct memory *memory)
 {
-    return memory != NULL && !memory->fragile;
+    return memory != NULL && !memory->nofault;
 }
 
 /* Takes a reference to the region of a handle, which must contain these bytes. *memory is NULL for "not registered".

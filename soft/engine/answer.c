@@ -176,7 +176,7 @@ static bool put_read(struct soft_qp *qp, const struct soft_resource *resource)
         at = soft_put_aeth(at, SOFT_SYNDROME_ACK, resource->msn);
     if (length > 0) {
         from = (struct iovec){soft_mr_at(mr, resource->va + offset), length};
-        soft_train_payload(qp->context, at, &from, 1, mr->fragile ? mr : NULL);
+        soft_train_payload(qp->context, at, &from, 1, mr->nofault ? mr : NULL);
     }
     memset(at + length, 0, bth.pad);
     return true;

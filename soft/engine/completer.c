@@ -242,7 +242,7 @@ static enum ibv_wc_status place(struct soft_qp *qp, struct soft_send *send, cons
     uint64_t offset = (qp->req.una - send->psn) * qp->mtu;
     uint32_t left = send->length - (uint32_t)offset;
     struct iovec slice[SOFT_MAX_SGE];
-    const struct soft_mr *fragile = NULL;
+    const struct soft_mr *nofault = NULL;
     int pieces;
 
     if (length != (left < qp->mtu ? left : qp->mtu))
@@ -250,11 +250,11 @@ static enum ibv_wc_status place(struct soft_qp *qp, struct soft_send *send, cons
     if (length == 0)
         return IBV_WC_SUCCESS;
     pieces = soft_sge_slice(qp->context, qp->ibv.qp_base.pd, send->data.sge, send->sges, offset, length,
-                            IBV_ACCESS_LOCAL_WRITE, slice, &fragile);
+                            IBV_ACCESS_LOCAL_WRITE, slice, &nofault);
     if (pieces < 0)
         return IBV_WC_LOC_PROT_ERR;
-    if (!(atomic ? soft_scatter(slice, pieces, &packet->original, fragile != NULL)
-                 : soft_place_payload(packet, slice, pieces, fragile != NULL)))
+    if (!(atomic ? soft_scatter(slice, pieces, &packet->original, nofault != NULL)
+                 : soft_place_payload(packet, slice, pieces, nofault != NULL)))
         return IBV_WC_LOC_PROT_ERR;
     return IBV_WC_SUCCESS;
 }

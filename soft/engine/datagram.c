@@ -31,13 +31,13 @@ bool soft_ud_put(struct soft_qp *qp, struct soft_send *send)
                            .qpn = to->qpn,
                            .psn = (uint32_t)send->psn};
     struct iovec slice[SOFT_MAX_SGE];
-    const struct soft_mr *fragile = NULL;
+    const struct soft_mr *nofault = NULL;
     int pieces;
     uint8_t *at;
 
     if (send->length > qp->mtu)
         return true;
-    pieces = soft_send_slice(qp, send, 0, send->length, slice, &fragile);
+    pieces = soft_send_slice(qp, send, 0, send->length, slice, &nofault);
     if (pieces < 0) {
         soft_requester_fault(qp, send->psn, IBV_WC_LOC_PROT_ERR);
         return false;
@@ -50,7 +50,7 @@ bool soft_ud_put(struct soft_qp *qp, struct soft_send *send)
         memcpy(at, &send->imm, SOFT_IMM_BYTES);
         at += SOFT_IMM_BYTES;
     }
-    soft_train_payload(qp->context, at, slice, pieces, fragile);
+    soft_train_payload(qp->context, at, slice, pieces, nofault);
     memset(at + send->length, 0, bth.pad);
     return true;
 }
@@ -117,17 +117,17 @@ static enum ibv_wc_status place(struct soft_qp *qp, const struct soft_recv *recv
 {
     struct ibv_pd *pd = soft_receive_pd(qp);
     struct iovec head[SOFT_MAX_SGE], body[SOFT_MAX_SGE];
-    const struct soft_mr *fragile = NULL;
+    const struct soft_mr *nofault = NULL;
     int heads, bodies;
 
     if (SOFT_GRH_BYTES + (uint64_t)packet->length > soft_sge_length(recv->sge, recv->sges))
         return IBV_WC_LOC_LEN_ERR;
     heads = soft_sge_slice(qp->context, pd, recv->sge, recv->sges, 0, SOFT_GRH_BYTES, IBV_ACCESS_LOCAL_WRITE,
-                           head, &fragile);
+                           head, &nofault);
     bodies = soft_sge_slice(qp->context, pd, recv->sge, recv->sges, SOFT_GRH_BYTES, packet->length,
-                            IBV_ACCESS_LOCAL_WRITE, body, &fragile);
-    if (heads < 0 || bodies < 0 || !soft_scatter(head, heads, grh, fragile != NULL) ||
-        !soft_scatter(body, bodies, packet->payload, fragile != NULL))
+                            IBV_ACCESS_LOCAL_WRITE, body, &nofault);
+    if (heads < 0 || bodies < 0 || !soft_scatter(head, heads, grh, nofault != NULL) ||
+        !soft_scatter(body, bodies, packet->payload, nofault != NULL))
         return IBV_WC_LOC_PROT_ERR;
     return IBV_WC_SUCCESS;
 }

@@ -57,7 +57,7 @@ void soft_request_done(struct soft_qp *qp); /* Completes the oldest request with
 /* Stores which memory holds these bytes of a request's payload; returns the number of segments, or -1: wrong key or
  * bounds. */
 int soft_send_slice(const struct soft_qp *qp, struct soft_send *send, uint64_t offset, uint32_t length,
-                    struct iovec slice[SOFT_MAX_SGE], const struct soft_mr **fragile);
+                    struct iovec slice[SOFT_MAX_SGE], const struct soft_mr **nofault);
 /* Data acknowledges the request, not an ACK packet. */
 static inline bool soft_send_answered(const struct soft_send *send)
 {

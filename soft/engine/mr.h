@@ -27,10 +27,10 @@ struct soft_mr {
     int access;
     /* lkey and rkey. The copies in ibv are for the application to read, and are not used for checks. */
     uint32_t key;
-    /* Its pages may vanish without notice: those of a file, of shared memory, or paged on demand (core/base/fragile.h). */
-    bool fragile;
+    /* Its pages may vanish without notice: those of a file, of shared memory, or paged on demand (core/base/nofault.h). */
+    bool nofault;
     bool on_demand; /* Its pages are first looked up when they are used, not at registration. */
-    /* Not memory, but the bytes of `file` from `start` on: always fragile, and only a source of sends. */
+    /* Not memory, but the bytes of `file` from `start` on: always nofault, and only a source of sends. */
     bool is_file;
     int file;
     uint64_t start;
@@ -56,20 +56,20 @@ bool soft_region_enter(struct soft_context *context, struct soft_mr *mr);
 bool soft_sge_check(struct soft_context *context, struct ibv_pd *pd, const struct ibv_sge *sge, int count,
                     int access);
 /* Stores which memory holds the bytes offset..offset+length of a list, after checking it; returns the number of
- * segments, or -1. *fragile is set to a fragile region among them, if there is one. Bytes of a file must be a single
+ * segments, or -1. *nofault is set to a nofault region among them, if there is one. Bytes of a file must be a single
  * segment. */
 int soft_sge_slice(struct soft_context *context, struct ibv_pd *pd, const struct ibv_sge *sge, int count,
                    uint64_t offset, uint64_t length, int access, struct iovec slice[SOFT_MAX_SGE],
-                   const struct soft_mr **fragile);
+                   const struct soft_mr **nofault);
 /* True if the page is mapped and writable. (A system call.) */
 bool soft_page_is_writable(const void *at);
 uint64_t soft_sge_length(const struct ibv_sge *sge, int count);
-/* Copies to the segments. False: some of the memory is fragile and has vanished; some bytes may have been written. */
-bool soft_scatter(const struct iovec *to, int count, const void *from, bool fragile);
+/* Copies to the segments. False: some of the memory is nofault and has vanished; some bytes may have been written. */
+bool soft_scatter(const struct iovec *to, int count, const void *from, bool nofault);
 /* Stores a packet's payload in these segments. If the link only asks where the payload belongs (packet->target), stores
  * the segments there instead, and the caller must not execute the packet. False: the memory has vanished. */
 struct soft_packet;
-bool soft_place_payload(const struct soft_packet *packet, const struct iovec *to, int count, bool fragile);
+bool soft_place_payload(const struct soft_packet *packet, const struct iovec *to, int count, bool nofault);
 
 struct soft_ah {
     struct ibv_ah ibv;

@@ -73,7 +73,7 @@ static void open_range(struct soft_mw *mw, struct soft_mr *region, const struct 
     mw->range.ibv.length = send->compare;
     mw->range.access = (int)send->swap_add;
     mw->range.shift = region->shift + (from_zero ? send->va : 0);
-    mw->range.fragile = region->fragile;
+    mw->range.nofault = region->nofault;
     mw->range.on_demand = region->on_demand;
 }
 

@@ -138,7 +138,7 @@ void soft_requester_fault(struct soft_qp *qp, uint64_t psn, enum ibv_wc_status s
 /* ---- Building packets ---- */
 
 static inline int payload_of(const struct soft_qp *qp, struct soft_send *send, uint64_t offset, uint32_t length,
-                             struct iovec slice[SOFT_MAX_SGE], const struct soft_mr **fragile)
+                             struct iovec slice[SOFT_MAX_SGE], const struct soft_mr **nofault)
 {
     struct ibv_pd *pd = qp->ibv.qp_base.pd;
 
@@ -150,13 +150,13 @@ static inline int payload_of(const struct soft_qp *qp, struct soft_send *send, u
     }
     if (offset == 0 && !soft_sge_check(qp->context, pd, send->data.sge, send->sges, 0))
         return -1;
-    return soft_sge_slice(qp->context, pd, send->data.sge, send->sges, offset, length, 0, slice, fragile);
+    return soft_sge_slice(qp->context, pd, send->data.sge, send->sges, offset, length, 0, slice, nofault);
 }
 
 int soft_send_slice(const struct soft_qp *qp, struct soft_send *send, uint64_t offset, uint32_t length,
-                    struct iovec slice[SOFT_MAX_SGE], const struct soft_mr **fragile)
+                    struct iovec slice[SOFT_MAX_SGE], const struct soft_mr **nofault)
 {
-    return payload_of(qp, send, offset, length, slice, fragile);
+    return payload_of(qp, send, offset, length, slice, nofault);
 }
 
 /* Whether a packet asks for an acknowledgement: at least four times per window, at the end of the window, where the
@@ -202,9 +202,9 @@ static inline __attribute__((always_inline)) bool put_data_as(struct soft_qp *qp
                      (imm ? SOFT_IMM_BYTES : 0);
     struct soft_bth bth = {.pad = soft_pad(length), .qpn = qp->attr.dest_qp_num, .psn = (uint32_t)psn};
     struct iovec slice[SOFT_MAX_SGE];
-    const struct soft_mr *fragile = NULL;
+    const struct soft_mr *nofault = NULL;
     bool is_inline = send->flags & IBV_SEND_INLINE;
-    int pieces = is_inline ? 0 : payload_of(qp, send, offset, length, slice, &fragile);
+    int pieces = is_inline ? 0 : payload_of(qp, send, offset, length, slice, &nofault);
     uint8_t *at;
 
     if (pieces < 0) {
@@ -230,7 +230,7 @@ static inline __attribute__((always_inline)) bool put_data_as(struct soft_qp *qp
     if (is_inline)
         memcpy(at, send->data.bytes + offset, length);
     else
-        soft_train_payload(qp->context, at, slice, pieces, fragile);
+        soft_train_payload(qp->context, at, slice, pieces, nofault);
     memset(at + length, 0, bth.pad);
     return true;
 }

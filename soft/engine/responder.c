@@ -14,7 +14,7 @@
  */
 #include <arpa/inet.h>
 #include "core/base/copy.h"
-#include "core/base/fragile.h"
+#include "core/base/nofault.h"
 #include "engine.h"
 #include "mw.h"
 
@@ -75,7 +75,7 @@ static bool scatter_payload(struct soft_qp *qp, const struct soft_packet *packet
     struct iovec slice[SOFT_MAX_SGE];
     struct ibv_pd *pd = soft_receive_pd(qp);
     uint64_t end = qp->resp.offset + packet->length;
-    const struct soft_mr *fragile = NULL;
+    const struct soft_mr *nofault = NULL;
     int pieces;
 
     if (packet->length == 0)
@@ -85,8 +85,8 @@ static bool scatter_payload(struct soft_qp *qp, const struct soft_packet *packet
         return false;
     }
     pieces = soft_sge_slice(qp->context, pd, recv->sge, recv->sges, qp->resp.offset, packet->length,
-                            IBV_ACCESS_LOCAL_WRITE, slice, &fragile);
-    if (pieces < 0 || !soft_place_payload(packet, slice, pieces, fragile != NULL)) {
+                            IBV_ACCESS_LOCAL_WRITE, slice, &nofault);
+    if (pieces < 0 || !soft_place_payload(packet, slice, pieces, nofault != NULL)) {
         refuse_vanished(qp);
         return false;
     }
@@ -109,8 +109,8 @@ static inline bool write_region(const struct soft_mr *mr, uint64_t va, const str
 {
     struct iovec to = {soft_mr_at(mr, va), packet->length};
 
-    if (mr->fragile || packet->target != NULL || packet->where != SOFT_PAYLOAD_HERE)
-        return soft_place_payload(packet, &to, 1, mr->fragile);
+    if (mr->nofault || packet->target != NULL || packet->where != SOFT_PAYLOAD_HERE)
+        return soft_place_payload(packet, &to, 1, mr->nofault);
     copy_near(soft_mr_at(mr, va), packet->payload, packet->length);
     return true;
 }
@@ -254,7 +254,7 @@ static bool is_there(const struct soft_mr *mr, const uint64_t *word)
 
     if (mr->on_demand && !soft_page_is_writable(word)) /* not checked at registration */
         return false;
-    return !mr->fragile || fragile_copy(&value, word, sizeof value);
+    return !mr->nofault || nofault_copy(&value, word, sizeof value);
 }
 
 /* The application may use atomics on the same word. */

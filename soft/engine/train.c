@@ -4,12 +4,12 @@
  *
  * All packets of a burst have the same path. All have the length of the first one (the stride), except that the last
  * may be shorter. Payload is copied when a packet is added. Payload in files and shared memory, which other processes
- * can truncate (fragile.h), is copied when the burst is sent: by the kernel, from memory or from the file, with one
+ * can truncate (nofault.h), is copied when the burst is sent: by the kernel, from memory or from the file, with one
  * call for adjacent segments.
  */
 #include <stdlib.h>
 #include "core/base/copy.h"
-#include "core/base/fragile.h"
+#include "core/base/nofault.h"
 #include "core/base/pages.h"
 #include "core/base/tsan.h"
 #include "engine.h"
@@ -86,8 +86,8 @@ static bool fetch_run(const struct soft_train *train, unsigned first, unsigned l
         total += piece->length;
     }
     if (train->piece[first].file != -1)
-        return fragile_read(train->piece[first].file, to, tos, train->piece[first].place, total);
-    return fragile_copyv(to, tos, from, froms, total);
+        return nofault_read(train->piece[first].file, to, tos, train->piece[first].place, total);
+    return nofault_copyv(to, tos, from, froms, total);
 }
 
 static bool fetch_there(const struct soft_train *train, unsigned first, unsigned last)
@@ -264,21 +264,21 @@ static __attribute__((noinline)) bool gather(struct soft_train *train, uint8_t *
 }
 
 /* True for payload that the link may send from where it is. Memory that may vanish (a mapped file) is no such payload. */
-static bool may_gather(const struct soft_train *train, const struct iovec *from, const struct soft_mr *fragile)
+static bool may_gather(const struct soft_train *train, const struct iovec *from, const struct soft_mr *nofault)
 {
-    return from->iov_len > GATHERED_MIN && train->link->gather != NULL && (fragile == NULL || fragile->is_file);
+    return from->iov_len > GATHERED_MIN && train->link->gather != NULL && (nofault == NULL || nofault->is_file);
 }
 
 inline void soft_train_payload(struct soft_context *context, uint8_t *to, const struct iovec *from, int count,
-                               const struct soft_mr *fragile)
+                               const struct soft_mr *nofault)
 {
     struct soft_train *train = &context->train;
 
     for (; count > 0; count--, from++) {
-        if (may_gather(train, from, fragile) && gather(train, to, from, fragile))
+        if (may_gather(train, from, nofault) && gather(train, to, from, nofault))
             ;
-        else if (fragile != NULL)
-            put_off(train, to, from, fragile);
+        else if (nofault != NULL)
+            put_off(train, to, from, nofault);
         else if (train->link->far)
             copy_far(to, from->iov_base, from->iov_len);
         else

@@ -54,10 +54,10 @@ void soft_train_end(struct soft_train *train);
  * vanishes. `way` must stay valid until the burst has been sent. */
 uint8_t *soft_train_add(struct soft_qp *qp, const struct soft_path *way, size_t size, uint64_t psn,
                         bool answer);
-/* Adds payload to the packet that was added last. It is copied now, or, if `fragile` is not NULL, when the burst is
+/* Adds payload to the packet that was added last. It is copied now, or, if `nofault` is not NULL, when the burst is
  * sent. */
 void soft_train_payload(struct soft_context *context, uint8_t *to, const struct iovec *from, int count,
-                        const struct soft_mr *fragile);
+                        const struct soft_mr *nofault);
 /* Sends the burst. False: some payload's memory had vanished, and its queue pair has been notified. */
 bool soft_train_leave(struct soft_context *context);
 

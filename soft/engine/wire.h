@@ -299,7 +299,7 @@ void soft_input_shared(struct ibv_context *context, const struct soft_path *path
 struct soft_target {
     uint32_t headers,
         length;   /* Bytes of the packet's headers, and of the payload behind them without its pad. */
-    bool fragile; /* the pages may vanish (a truncated file): only the kernel may write there */
+    bool nofault; /* the pages may vanish (a truncated file): only the kernel may write there */
     int count;
     struct iovec memory[SOFT_TARGETS]; /* `length` bytes in total */
 };

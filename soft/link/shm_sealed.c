@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <linux/magic.h>
 #include "core/base/fds.h"
-#include "core/base/fragile.h"
+#include "core/base/nofault.h"
 #include "core/base/overlong.h"
 #include "shm_sealed.h"
 
@@ -69,7 +69,7 @@ void *shm_sealed_map(int memory, size_t length)
     return bytes;
 }
 
-/* Before Linux 5.14, and in sandboxes, madvise() can't do it. There fragile_copy() writes the last byte of each
+/* Before Linux 5.14, and in sandboxes, madvise() can't do it. There nofault_copy() writes the last byte of each
  * page. */
 bool shm_sealed_populate(void *start, size_t length)
 {
@@ -83,6 +83,6 @@ bool shm_sealed_populate(void *start, size_t length)
     if (errno != EINVAL && errno != EPERM && errno != ENOSYS)
         return false;
     for (uint8_t *last = (uint8_t *)start + SHM_PAGE - 1; populated && (uintptr_t)last < end; last += SHM_PAGE)
-        populated = fragile_copy(last, &zero, 1);
+        populated = nofault_copy(last, &zero, 1);
     return populated;
 }

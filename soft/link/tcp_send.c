@@ -6,7 +6,7 @@
 #include <time.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
-#include "core/base/fragile.h"
+#include "core/base/nofault.h"
 #include "tcp.h"
 #include "tcp_frame.h"
 
@@ -59,7 +59,7 @@ static bool copy_piece(const struct tcp_out *out, const struct tcp_piece *piece)
     struct iovec to = {out->bytes + piece->at + gone, length};
 
     if (piece->from.memory == NULL)
-        return fragile_read(piece->from.file, &to, 1, piece->from.place + gone, length);
+        return nofault_read(piece->from.file, &to, 1, piece->from.place + gone, length);
     memcpy(to.iov_base, piece->from.memory + gone, length);
     return true;
 }

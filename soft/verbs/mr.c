@@ -64,12 +64,12 @@ bool soft_page_is_writable(const void *at)
     return maps_probe_page(at, true) == 0;
 }
 
-/* 0 or an errno. *fragile: its pages may vanish. */
-static int check_region(uintptr_t start, size_t length, int access, bool *fragile)
+/* 0 or an errno. *nofault: its pages may vanish. */
+static int check_region(uintptr_t start, size_t length, int access, bool *nofault)
 {
     bool write = access & IBV_ACCESS_LOCAL_WRITE;
 
-    *fragile = true;
+    *nofault = true;
     if (length == 0 || length - 1 > UINTPTR_MAX - start)
         return EINVAL;
     if (access & ~ACCESS_KNOWN)
@@ -78,7 +78,7 @@ static int check_region(uintptr_t start, size_t length, int access, bool *fragil
         return EINVAL;
     if (access & IBV_ACCESS_ON_DEMAND)
         return 0; /* checked when used; an implicit region is SIZE_MAX bytes from 0 */
-    return maps_check((void *)start, length, write, fragile);
+    return maps_check((void *)start, length, write, nofault);
 }
 
 struct ibv_mr *soft_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
@@ -87,14 +87,14 @@ struct ibv_mr *soft_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acc
 }
 
 /* Sets the range of addresses that the network may access. */
-static void set_range(struct soft_mr *mr, void *addr, size_t length, uint64_t iova, bool fragile)
+static void set_range(struct soft_mr *mr, void *addr, size_t length, uint64_t iova, bool nofault)
 {
     mr->on_demand = mr->access & IBV_ACCESS_ON_DEMAND;
     mr->ibv.addr = addr;
     mr->ibv.length = length;
     mr->iova = iova;
     mr->shift = (uintptr_t)addr - iova;
-    mr->fragile = fragile;
+    mr->nofault = nofault;
 }
 
 /* The region's first address for the network, if the caller asks for this one. */
@@ -150,13 +150,13 @@ static struct ibv_mr *admit(struct soft_mr *mr)
 struct ibv_mr *soft_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
 {
     struct soft_mr *mr;
-    bool fragile;
+    bool nofault;
 
-    if ((errno = check_region((uintptr_t)addr, length, (int)access, &fragile)) != 0)
+    if ((errno = check_region((uintptr_t)addr, length, (int)access, &nofault)) != 0)
         return NULL;
     if ((mr = new_region(pd, (int)access)) == NULL)
         return NULL;
-    set_range(mr, addr, length, iova_of(iova, (int)access), fragile);
+    set_range(mr, addr, length, iova_of(iova, (int)access), nofault);
     return admit(mr);
 }
 
@@ -172,7 +172,7 @@ struct ibv_mr *soft_reg_file(struct ibv_pd *pd, int file, uint64_t offset, size_
     if ((mr = new_region(pd, 0)) == NULL)
         return NULL;
     mr->ibv.length = length;
-    mr->fragile = mr->is_file = true;
+    mr->nofault = mr->is_file = true;
     mr->file = file;
     mr->start = offset;
     return admit(mr);
@@ -213,7 +213,7 @@ static int change(struct soft_mr *mr, const struct soft_mr *to)
 static int rereg(struct soft_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
 {
     struct soft_mr changed = *mr;
-    bool fragile;
+    bool nofault;
     int error;
 
     if (!(flags & IBV_REREG_MR_CHANGE_TRANSLATION)) {
@@ -226,11 +226,11 @@ static int rereg(struct soft_mr *mr, int flags, struct ibv_pd *pd, void *addr, s
         changed.ibv.pd = pd;
     if (flags == 0 || mr->is_file || changed.ibv.pd == NULL || changed.ibv.pd->context != mr->ibv.context)
         return EINVAL;
-    if ((error = check_region((uintptr_t)addr, length, changed.access, &fragile)) != 0)
+    if ((error = check_region((uintptr_t)addr, length, changed.access, &nofault)) != 0)
         return error;
     if (flags & IBV_REREG_MR_CHANGE_TRANSLATION ||
         (changed.access ^ mr->access) & (IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND))
-        set_range(&changed, addr, length, iova_of((uintptr_t)addr, changed.access), fragile);
+        set_range(&changed, addr, length, iova_of((uintptr_t)addr, changed.access), nofault);
     soft_lock(mr->ibv.context);
     soft_settle_all(soft_context_of(mr->ibv.context));
     error = change(mr, &changed);

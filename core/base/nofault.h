@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fragile.h - fault-safe copies: copying to and from memory that may be unmapped.
+ * nofault.h - fault-safe copies: copying to and from memory that may be unmapped.
  *
  * Any process that may truncate a file can take away pages of a mapping of it, or of shared memory; and an
  * unregistered buffer may never have been valid. Access to such memory raises SIGBUS or SIGSEGV, in the application's
@@ -11,19 +11,19 @@
  * runtime, its sanitizer or its crash reporter, and whichever is installed last replaces ours. Nor is checking the
  * pages before the copy, since they may be unmapped in between.
  *
- * If the source is a file, fragile_read() reads it without a mapping, and fails if the file has become shorter.
+ * If the source is a file, nofault_read() reads it without a mapping, and fails if the file has become shorter.
  *
  * Such a copy costs a system call, about a microsecond, so memory that can't be unmapped by others is copied
  * directly. Registered memory is checked once, against the kernel's map of the process (maps.h). For unregistered
  * memory even one query would be too expensive: the caller's stack, the heap below the break and the program's own
- * image are known without (fragile_never()), and all other memory counts as fragile.
+ * image are known without (nofault_never()), and all other memory counts as nofault.
  *
  * A real device, including the kernel's rxe, pins the pages of registered memory, which stay whatever happens to the
  * file; its accesses need no protection. Copies that EXS makes are fault-safe on every device. If a sandbox forbids
  * process_vm_readv(), all memory is copied directly.
  */
-#ifndef XS_FRAGILE_H
-#define XS_FRAGILE_H
+#ifndef XS_NOFAULT_H
+#define XS_NOFAULT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,26 +31,26 @@
 #include <sys/uio.h>
 
 /* Returns true if all of the range is mapped. */
-bool fragile_mapped(const void *start, size_t length);
+bool nofault_mapped(const void *start, size_t length);
 
 /* Returns true if these bytes are known, without a system call, to be mapped, writable if `write`, and to stay so. */
-bool fragile_never(const void *start, size_t length, bool write);
+bool nofault_never(const void *start, size_t length, bool write);
 
 /* Copies between memory ranges of which both may be unmapped. Returns false if a part is; then some bytes may have
  * been copied. */
-bool fragile_copy(void *to, const void *from, size_t length);
+bool nofault_copy(void *to, const void *from, size_t length);
 /* The same for lists of ranges, with `total` bytes each. */
-bool fragile_copyv(const struct iovec *to, unsigned tos, const struct iovec *from, unsigned froms,
+bool nofault_copyv(const struct iovec *to, unsigned tos, const struct iovec *from, unsigned froms,
                    size_t total);
 
 /* Reads `total` bytes of a file from offset `place` on, which must be the size of `to`. Returns false if the file is
  * shorter or can't be read; then some bytes may have been read. */
-bool fragile_read(int file, struct iovec *to, unsigned tos, uint64_t place, size_t total);
+bool nofault_read(int file, struct iovec *to, unsigned tos, uint64_t place, size_t total);
 
-/* Copy from and to unregistered memory of the application: directly if fragile_never(), else fault-safe. Return false
+/* Copy from and to unregistered memory of the application: directly if nofault_never(), else fault-safe. Return false
  * as above. */
-bool fragile_take(void *to, const void *from, size_t length);
-bool fragile_give(void *to, const void *from, size_t length);
+bool nofault_take(void *to, const void *from, size_t length);
+bool nofault_give(void *to, const void *from, size_t length);
 
 /* The same from many pieces, whose bytes are concatenated, with few system calls. */
 #define GATHER_PIECES 128 /* maximum number of one system call */
@@ -80,6 +80,6 @@ bool gather_look(struct gather *gather, const void *from, size_t length);
 bool gather_end(struct gather *gather);
 
 /* Returns true if the bytes can be read. */
-bool fragile_readable(const void *start, size_t length);
+bool nofault_readable(const void *start, size_t length);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_fragile.c - buffers that are not there, can't be used, or vanish: files that are cut short while
+ * test_nofault.c - buffers that are not there, can't be used, or vanish: files that are cut short while
  * something is received into them or sent from them. Each is an error, never a signal, and harms nothing else.
  */
 #include "check/support/processes.h"
@@ -8,7 +8,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include "core/base/fragile.h"
+#include "core/base/nofault.h"
 
 #define PAGE ((size_t)sysconf(_SC_PAGESIZE))
 
@@ -297,13 +297,13 @@ START_TEST(copied_in_a_forked_child)
     char *memory = map_pages(PAGE, PROT_READ | PROT_WRITE), copy[10];
 
     memset(memory, 1, PAGE);
-    ck_assert(fragile_copy(copy, memory, sizeof copy));
+    ck_assert(nofault_copy(copy, memory, sizeof copy));
     pid_t child = fork();
 
     must(child);
     if (child == 0) {
         memset(memory, 2, PAGE);
-        _exit(fragile_copy(copy, memory, sizeof copy) && copy[0] == 2 ? 0 : 1);
+        _exit(nofault_copy(copy, memory, sizeof copy) && copy[0] == 2 ? 0 : 1);
     }
     process_join(child);
     ck_assert_int_eq(copy[0], 1);
@@ -338,15 +338,15 @@ START_TEST(read_in_parts)
     memset(in, CANARY, sizeof in);
     struct iovec to[] = {{in, 5}, {in + 5, 5000}, {in + 5005, READ_BYTES - 5005}};
 
-    ck_assert(fragile_read(file, to, 3, 7, READ_BYTES));
+    ck_assert(nofault_read(file, to, 3, 7, READ_BYTES));
     ck_assert_mem_eq(in, whole + 7, READ_BYTES);
     ck_assert_int_eq((uint8_t)in[READ_BYTES], CANARY);
     struct iovec end = {in, 10}, behind = {in, 11};
 
-    ck_assert(fragile_read(file, &end, 1, length - 10, 10));
+    ck_assert(nofault_read(file, &end, 1, length - 10, 10));
     ck_assert_mem_eq(in, whole + length - 10, 10);
     errno = 77;
-    ck_assert(!fragile_read(file, &behind, 1, length - 10, 11));
+    ck_assert(!nofault_read(file, &behind, 1, length - 10, 11));
     ck_assert_int_eq(errno, 77);
     close(file);
     munmap(pages, 1000 * PAGE);
@@ -365,19 +365,19 @@ START_TEST(what_never_vanishes)
     char *heap = malloc(100), *mapped = map_pages(PAGE, PROT_READ | PROT_WRITE);
     static const char constant[] = "constant";
 
-    ck_assert(fragile_never(local, 100, true));
-    ck_assert(fragile_never(variable, sizeof(variable), true));
-    ck_assert(fragile_never(initialized, sizeof(initialized), true));
-    ck_assert(fragile_never(constant, sizeof(constant), false));
-    ck_assert(!fragile_never(constant, sizeof(constant), true));
+    ck_assert(nofault_never(local, 100, true));
+    ck_assert(nofault_never(variable, sizeof(variable), true));
+    ck_assert(nofault_never(initialized, sizeof(initialized), true));
+    ck_assert(nofault_never(constant, sizeof(constant), false));
+    ck_assert(!nofault_never(constant, sizeof(constant), true));
     if (heap < (char *)sbrk(0)) /* not a sanitizer's or valgrind's */
-        ck_assert(fragile_never(heap, 100, true));
-    ck_assert(!fragile_never(sbrk(0), 1, false));
-    ck_assert(!fragile_never((char *)sbrk(0) - 1, 2, false));
-    ck_assert(!fragile_never(mapped, 1, false));
-    ck_assert(!fragile_never(NULL, 1, false));
-    ck_assert(!fragile_never((void *)-1, 1, false));
-    ck_assert(!fragile_never(local, SIZE_MAX, false));
+        ck_assert(nofault_never(heap, 100, true));
+    ck_assert(!nofault_never(sbrk(0), 1, false));
+    ck_assert(!nofault_never((char *)sbrk(0) - 1, 2, false));
+    ck_assert(!nofault_never(mapped, 1, false));
+    ck_assert(!nofault_never(NULL, 1, false));
+    ck_assert(!nofault_never((void *)-1, 1, false));
+    ck_assert(!nofault_never(local, SIZE_MAX, false));
     munmap(mapped, PAGE);
     free(heap);
 }
@@ -387,8 +387,8 @@ static void *own_stack(void *callers)
 {
     char *local = memset(__builtin_alloca(100), 0, 100);
 
-    ck_assert(fragile_never(local, 100, true));
-    ck_assert(!fragile_never(callers, 100, true));
+    ck_assert(nofault_never(local, 100, true));
+    ck_assert(!nofault_never(callers, 100, true));
     return NULL;
 }
 
@@ -397,7 +397,7 @@ START_TEST(a_threads_stack)
 {
     char *local = memset(__builtin_alloca(100), 0, 100);
 
-    ck_assert(fragile_never(local, 100, true));
+    ck_assert(nofault_never(local, 100, true));
     thread_join(thread_start(own_stack, local));
 }
 END_TEST

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_fragile.c - memory that vanishes while the device writes to it: files that are cut short. */
+/* test_transport_nofault.c - memory that vanishes while the device writes to it: files that are cut short. */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -167,8 +167,8 @@ END_TEST
 
 static Suite *suite(void)
 {
-    Suite *suite = suite_create("transport: fragile memory");
-    TCase *tcase = tcase_create("fragile");
+    Suite *suite = suite_create("transport: nofault memory");
+    TCase *tcase = tcase_create("nofault");
     tcase_add_loop_test(tcase, truncated_file_as_target, 0, 12);
     tcase_add_loop_test(tcase, truncated_file_for_answers, 0, 4);
     tcase_add_test(tcase, whole_file_as_target);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fragile.c - memory that may be unmapped: copying it by the kernel, and telling it from memory that can't be. See
- * fragile.h.
+ * nofault.c - memory that may be unmapped: copying it by the kernel, and telling it from memory that can't be. See
+ * nofault.h.
  */
 #include <errno.h>
 #include <link.h>
@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include "copy.h"
 #include "fds.h"
-#include "fragile.h"
+#include "nofault.h"
 
 #define SEGMENTS_MAX 8
 #define INTERRUPTIONS_MAX 1000 /* per read, before it counts as failed */
@@ -81,7 +81,7 @@ static void copy_plainly(const struct iovec *to, const struct iovec *from, size_
     }
 }
 
-bool fragile_copyv(const struct iovec *to, unsigned tos, const struct iovec *from, unsigned froms, size_t total)
+bool nofault_copyv(const struct iovec *to, unsigned tos, const struct iovec *from, unsigned froms, size_t total)
 {
     if (!atomic_load_explicit(&forbidden, memory_order_relaxed)) {
         int saved = errno;
@@ -113,7 +113,7 @@ static void skip(struct iovec **to, unsigned *tos, size_t bytes)
 
 /* A signal may end a call early, or interrupt it before it begins if the file system runs in user space (FUSE).
  * The caller may hold locks, so the number of EINTR results is limited. */
-bool fragile_read(int file, struct iovec *to, unsigned tos, uint64_t place, size_t total)
+bool nofault_read(int file, struct iovec *to, unsigned tos, uint64_t place, size_t total)
 {
     int saved = errno, interruptions = 0;
     ssize_t got = 0;
@@ -132,25 +132,25 @@ bool fragile_read(int file, struct iovec *to, unsigned tos, uint64_t place, size
     return total == 0;
 }
 
-bool fragile_copy(void *to, const void *from, size_t length)
+bool nofault_copy(void *to, const void *from, size_t length)
 {
     struct iovec target = {to, length}, source = {(void *)(uintptr_t)from, length};
 
-    return fragile_copyv(&target, 1, &source, 1, length);
+    return nofault_copyv(&target, 1, &source, 1, length);
 }
 
-bool fragile_take(void *to, const void *from, size_t length)
+bool nofault_take(void *to, const void *from, size_t length)
 {
-    if (!fragile_never(from, length, false))
-        return fragile_copy(to, from, length);
+    if (!nofault_never(from, length, false))
+        return nofault_copy(to, from, length);
     copy_near(to, from, length);
     return true;
 }
 
-bool fragile_give(void *to, const void *from, size_t length)
+bool nofault_give(void *to, const void *from, size_t length)
 {
-    if (!fragile_never(to, length, true))
-        return fragile_copy(to, from, length);
+    if (!nofault_never(to, length, true))
+        return nofault_copy(to, from, length);
     copy_near(to, from, length);
     return true;
 }
@@ -161,7 +161,7 @@ bool fragile_give(void *to, const void *from, size_t length)
 bool gather_end(struct gather *gather)
 {
     struct iovec to = {gather->to, gather->bytes};
-    bool copied = gather->count == 0 || fragile_copyv(&to, 1, gather->from, gather->count, gather->bytes);
+    bool copied = gather->count == 0 || nofault_copyv(&to, 1, gather->from, gather->count, gather->bytes);
 
     if (!gather->only_looks)
         gather->to += gather->bytes;
@@ -176,7 +176,7 @@ bool gather_add(struct gather *gather, const void *from, size_t length, bool las
 {
     if (length == 0)
         return true;
-    if (gather->count == 0 && (lasting || fragile_never(from, length, false))) {
+    if (gather->count == 0 && (lasting || nofault_never(from, length, false))) {
         copy_near(gather->to, from, length);
         gather->to += length;
         return true;
@@ -190,7 +190,7 @@ bool gather_look(struct gather *gather, const void *from, size_t length)
 {
     uintptr_t at = (uintptr_t)from, end = at + length, page = (uintptr_t)sysconf(_SC_PAGESIZE);
 
-    if (length == 0 || fragile_never(from, length, false))
+    if (length == 0 || nofault_never(from, length, false))
         return true;
     if (end < at)
         return false;
@@ -203,7 +203,7 @@ bool gather_look(struct gather *gather, const void *from, size_t length)
     return true;
 }
 
-bool fragile_readable(const void *start, size_t length)
+bool nofault_readable(const void *start, size_t length)
 {
     uint8_t bytes[GATHER_PIECES];
     struct gather gather;
@@ -217,7 +217,7 @@ bool fragile_readable(const void *start, size_t length)
  * ---------------------------------------------------------------------- */
 
 /* msync() with MS_ASYNC only checks for holes. */
-bool fragile_mapped(const void *start, size_t length)
+bool nofault_mapped(const void *start, size_t length)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (uintptr_t)start % page;
     int saved = errno;
@@ -293,7 +293,7 @@ static void find_program(void)
 
     /* Under valgrind the program break is not the kernel's, and the memory in between belongs to other
      * mappings. */
-    if (program.heap < end && !fragile_mapped((void *)program.heap, end - program.heap))
+    if (program.heap < end && !nofault_mapped((void *)program.heap, end - program.heap))
         program.heap = UINTPTR_MAX;
     errno = saved;
 }
@@ -350,7 +350,7 @@ static bool in_stack(uintptr_t start, size_t length)
     return here >= stack.low && here < stack.high && holds(&callers, start, length);
 }
 
-bool fragile_never(const void *start, size_t length, bool write)
+bool nofault_never(const void *start, size_t length, bool write)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "core/base/log.h"
-#include "core/base/overlong.h"
+#include "core/base/fsize_guard.h"
 #include "core/memory/memory.h"
 #include "core/queue/op.h"
 #include "element.h"
@@ -161,14 +161,14 @@ static uint64_t size_limit(void)
 /* Like fallocate(), but restarts after a signal, and does not let SIGXFSZ (RLIMIT_FSIZE) kill the process. */
 static int allocate_blocks(int fd, uint64_t start, uint64_t end)
 {
-    struct overlong overlong;
+    struct fsize_guard fsize_guard;
     int result;
 
-    overlong_begin(&overlong);
+    fsize_guard_begin(&fsize_guard);
     do {
         result = fallocate(fd, 0, (off_t)start, (off_t)(end - start));
     } while (result < 0 && errno == EINTR);
-    overlong_end(&overlong, result < 0 ? errno : 0);
+    fsize_guard_end(&fsize_guard, result < 0 ? errno : 0);
     return result;
 }
 
@@ -329,13 +329,13 @@ static int write_all(int fd, const uint8_t *from, uint64_t length, uint64_t offs
 int xs_sink_write(const struct sink *sink, uint32_t piece, uint64_t at, const uint8_t *from, uint64_t *bytes)
 {
     const struct element *element = &sink->elements[piece];
-    struct overlong overlong;
+    struct fsize_guard fsize_guard;
 
     grown_keep(element->grown, element->offset + at + *bytes);
-    overlong_begin(&overlong);
+    fsize_guard_begin(&fsize_guard);
     int error = write_all(element->fd, from, *bytes, element->offset + at, bytes);
 
-    overlong_end(&overlong, error);
+    fsize_guard_end(&fsize_guard, error);
     return error;
 }
 

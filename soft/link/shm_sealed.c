@@ -10,7 +10,7 @@
 #include <linux/magic.h>
 #include "core/base/fds.h"
 #include "core/base/nofault.h"
-#include "core/base/overlong.h"
+#include "core/base/fsize_guard.h"
 #include "shm_sealed.h"
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
@@ -19,12 +19,12 @@
  * errno. */
 static bool lengthen(int memory, size_t length)
 {
-    struct overlong overlong;
+    struct fsize_guard fsize_guard;
 
-    overlong_begin(&overlong);
+    fsize_guard_begin(&fsize_guard);
     bool good = ftruncate(memory, (off_t)length) == 0;
 
-    overlong_end(&overlong, good ? 0 : errno);
+    fsize_guard_end(&fsize_guard, good ? 0 : errno);
     return good;
 }
 

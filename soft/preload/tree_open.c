@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include "core/base/overlong.h"
+#include "core/base/fsize_guard.h"
 #include "preload.h"
 #include "tree.h"
 
@@ -35,15 +35,15 @@ static int refusal(const struct tree_place *place, int flags)
 /* What the program lets its files be long (RLIMIT_FSIZE) holds for this one, too: EFBIG, but no signal. */
 static bool fill(int fd, const char *text, size_t length)
 {
-    struct overlong overlong;
+    struct fsize_guard fsize_guard;
 
-    overlong_begin(&overlong);
+    fsize_guard_begin(&fsize_guard);
     ssize_t written = pwrite(fd, text, length, 0);
     bool good = written == (ssize_t)length;
 
     if (!good && written >= 0) /* the limit is in the middle of it */
         errno = EFBIG;
-    overlong_end(&overlong, good ? 0 : errno);
+    fsize_guard_end(&fsize_guard, good ? 0 : errno);
     return good;
 }
 

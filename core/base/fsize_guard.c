@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* overlong.c - blocks SIGXFSZ during writes beyond RLIMIT_FSIZE. See overlong.h. */
+/* fsize_guard.c - blocks SIGXFSZ during writes beyond RLIMIT_FSIZE. See fsize_guard.h. */
 #include <errno.h>
 #include <pthread.h>
 #include <time.h>
-#include "overlong.h"
+#include "fsize_guard.h"
 
 static void set_of_it(sigset_t *set)
 {
@@ -11,14 +11,14 @@ static void set_of_it(sigset_t *set)
     sigaddset(set, SIGXFSZ);
 }
 
-void overlong_begin(struct overlong *overlong)
+void fsize_guard_begin(struct fsize_guard *fsize_guard)
 {
     sigset_t own, pending;
 
     set_of_it(&own);
-    pthread_sigmask(SIG_BLOCK, &own, &overlong->before);
-    overlong->is_awaited = sigismember(&overlong->before, SIGXFSZ) == 1 && sigpending(&pending) == 0 &&
-                           sigismember(&pending, SIGXFSZ) == 1;
+    pthread_sigmask(SIG_BLOCK, &own, &fsize_guard->before);
+    fsize_guard->is_awaited = sigismember(&fsize_guard->before, SIGXFSZ) == 1 && sigpending(&pending) == 0 &&
+                              sigismember(&pending, SIGXFSZ) == 1;
 }
 
 /* Consume the signal. The kernel sends it to the thread that made the call, before the call returns. */
@@ -32,12 +32,12 @@ static void take_signal(void)
         ;
 }
 
-void overlong_end(const struct overlong *overlong, int error)
+void fsize_guard_end(const struct fsize_guard *fsize_guard, int error)
 {
     int saved = errno;
 
-    if (error == EFBIG && !overlong->is_awaited)
+    if (error == EFBIG && !fsize_guard->is_awaited)
         take_signal();
-    pthread_sigmask(SIG_SETMASK, &overlong->before, NULL);
+    pthread_sigmask(SIG_SETMASK, &fsize_guard->before, NULL);
     errno = saved;
 }

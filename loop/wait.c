@@ -80,7 +80,7 @@ static const struct doorbell *get_wakefd(void)
 static void wake(struct wait *wait)
 {
     if (!pthread_equal(wait->owner, pthread_self()))
-        doorbell_ring(wait->wakefd);
+        doorbell_signal(wait->wakefd);
 }
 
 static void deliver(struct waiter *waiter, const exs_event_t *event)
@@ -139,7 +139,7 @@ static bool sleep_on(struct wait *wait, struct queue *home, const sigset_t *mask
     if (ready < 0)
         sched_yield();
     else if (sleeper.fds[0].revents != 0)
-        doorbell_hear(wait->wakefd);
+        doorbell_drain(wait->wakefd);
     return interrupted;
 }
 

@@ -42,13 +42,13 @@ static int race_ppoll(struct pollfd *fds, unsigned long count, const struct time
 
 /* ---- What wait.c asks of others -------------------------------------------------------------- */
 
-void doorbell_ring(const struct doorbell *wakefd)
+void doorbell_signal(const struct doorbell *wakefd)
 {
     EXPECT(wakefd->fd == 0);
     wakefd_ring(&wakefds);
 }
 
-void doorbell_hear(const struct doorbell *wakefd)
+void doorbell_drain(const struct doorbell *wakefd)
 {
     EXPECT(wakefd->fd == 0);
     wakefd_hear(&wakefds);

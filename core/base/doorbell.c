@@ -64,19 +64,19 @@ void doorbell_time(struct doorbell *wakefd, uint64_t at)
         tell(wakefd, false);
 }
 
-void doorbell_again(struct doorbell *wakefd)
+void doorbell_retrigger(struct doorbell *wakefd)
 {
     if (tell(wakefd, true))
         wakefd->up = true;
 }
 
-void doorbell_ring(const struct doorbell *wakefd)
+void doorbell_signal(const struct doorbell *wakefd)
 {
     if (wakefd->fd >= 0)
         (void)fds_flag(wakefd->fd, true);
 }
 
-void doorbell_hear(const struct doorbell *wakefd)
+void doorbell_drain(const struct doorbell *wakefd)
 {
     if (wakefd->fd >= 0)
         (void)fds_flag(wakefd->fd, false);

@@ -5,8 +5,8 @@
  *
  * There are two ways to use it. As a level (doorbell_set): readable while there is something to do. The state is
  * cached in `up`, so that only a change costs a system call; the owner's lock guards it, but a thread that sleeps on
- * the descriptor needs no lock. Or as a signal (doorbell_ring), from any thread and without a lock, which stays until
- * doorbell_hear().
+ * the descriptor needs no lock. Or as a signal (doorbell_signal), from any thread and without a lock, which stays until
+ * doorbell_drain().
  */
 #ifndef XS_DOORBELL_H
 #define XS_DOORBELL_H
@@ -17,7 +17,7 @@
 
 enum doorbell_kind {
     DOORBELL_PLAIN,
-    DOORBELL_TIMED, /* a timerfd; can't be signaled by doorbell_ring() */
+    DOORBELL_TIMED, /* a timerfd; can't be signaled by doorbell_signal() */
     /* the application gets the descriptor, so that it is blocking unless the application sets O_NONBLOCK */
     DOORBELL_SHOWN
 };
@@ -45,11 +45,11 @@ void doorbell_set(struct doorbell *wakefd, bool up);
  * any more. */
 void doorbell_time(struct doorbell *wakefd, uint64_t at);
 /* Makes the descriptor readable, and triggers an edge even if it was. */
-void doorbell_again(struct doorbell *wakefd);
+void doorbell_retrigger(struct doorbell *wakefd);
 
 /* Signals. May be called by any thread; does nothing if there is no descriptor. */
-void doorbell_ring(const struct doorbell *wakefd);
+void doorbell_signal(const struct doorbell *wakefd);
 /* Consumes all signals so far, so that the descriptor is not readable. */
-void doorbell_hear(const struct doorbell *wakefd);
+void doorbell_drain(const struct doorbell *wakefd);
 
 #endif

@@ -148,7 +148,7 @@ void xs_progress_end(void)
         return;
     atomic_store(&ends, true); /* pairs with the load in run() */
     mutex_lock(&queue->events_lock);
-    doorbell_again(&queue->raise);
+    doorbell_retrigger(&queue->raise);
     mutex_unlock(&queue->events_lock);
     pthread_join(thread, NULL);
     xs_queue_release_guests(queue);

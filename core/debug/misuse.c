@@ -166,7 +166,7 @@ void xs_misuse_begin(void)
 void xs_misuse_end(void)
 {
     if (is_watching) {
-        doorbell_ring(&wakefd);
+        doorbell_signal(&wakefd);
         pthread_join(watcher, NULL);
     }
     is_watching = xs_misuse_on = false;

@@ -407,7 +407,7 @@ int xs_queue_dequeue(struct queue *queue, exs_event_t *events, int most, enum wa
                               memory_order_relaxed); /* this flag concerns only event loops */
     queue->is_stuck = turn.stuck;
     if (turn.stuck || (turn.left && watched == BY_EDGE))
-        doorbell_again(&queue->raise);
+        doorbell_retrigger(&queue->raise);
     else
         xs_events_show(queue);
     mutex_unlock(&queue->events_lock);

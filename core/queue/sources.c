@@ -102,7 +102,7 @@ static void wake_sleepers(void *home)
 
     mutex_lock(&queue->events_lock);
     LIST_FOREACH (sleeper, &queue->sleepers, link)
-        doorbell_ring(sleeper->wakefd);
+        doorbell_signal(sleeper->wakefd);
     mutex_unlock(&queue->events_lock);
 }
 
@@ -115,7 +115,7 @@ void xs_queue_wake_by(struct queue *queue, uint64_t deadline)
         if (sleeper->wakes_by <= deadline)
             continue;
         sleeper->wakes_by = deadline;
-        doorbell_ring(sleeper->wakefd);
+        doorbell_signal(sleeper->wakefd);
     }
     mutex_unlock(&queue->events_lock);
 }

@@ -446,7 +446,7 @@ bool ib_port_next(struct ib_box *box, struct ib_news *news)
         if (end->events != 0)
             ib_end_post(end);
     } else {
-        doorbell_hear(&box->wakefd);
+        doorbell_drain(&box->wakefd);
     }
     soft_mutex_unlock(&ib_port.lock);
     return end != NULL;

@@ -14,7 +14,7 @@ void ib_end_post(struct ib_end *end)
         return;
     TAILQ_INSERT_TAIL(&end->box->news, end, news);
     end->queued = true;
-    doorbell_ring(&end->box->wakefd);
+    doorbell_signal(&end->box->wakefd);
 }
 
 void ib_end_unpost(struct ib_end *end)

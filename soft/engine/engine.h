@@ -76,13 +76,13 @@ void soft_completer_retry(struct soft_qp *qp) __attribute__((cold));
  * failed. */
 bool soft_completer_waits(struct soft_qp *qp);
 
-/* silence.c: what a requester does when the peer does not answer. The queue pair's timer runs while packets are
+/* timeout.c: what a requester does when the peer does not answer. The queue pair's timer runs while packets are
  * unacknowledged. */
 void soft_silence_begin(struct soft_qp *qp);  /* packets have just been sent */
 void soft_silence_broken(struct soft_qp *qp); /* some packets were acknowledged */
 void soft_silence_held(struct soft_qp *qp);   /* packets can't be sent because the link is full */
 
-/* responder.c executes requests; refuse.c handles those that fail; answer.c sends responses, ACKs and NAKs. */
+/* responder.c executes requests; nak.c handles those that fail; response.c sends responses, ACKs and NAKs. */
 /* Processes a request packet of a reliable transport: in order, a duplicate, or early. */
 void soft_responder_input(struct soft_qp *qp, const struct soft_packet *packet);
 /* Executes the packet with the expected PSN. */
@@ -138,7 +138,7 @@ void soft_timer_forget(struct soft_qp *qp);
 /* When the first timer of the context is due, ns, or NEVER_NS. */
 uint64_t soft_timer_next(struct soft_context *context);
 
-/* step.c */
+/* schedule.c */
 void soft_work(struct soft_qp *qp); /* Puts the queue pair on the work list: it may have something to send. */
 void soft_idle(struct soft_qp *qp); /* Takes it from the work list: it is about to be destroyed. */
 /* Gives turns to queue pairs on the work list, and sends what they built. */

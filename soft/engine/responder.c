@@ -3,7 +3,7 @@
  * responder.c - the receiving half of a queue pair: checks requests and executes them, in order and once.
  *
  * Each packet is checked against the access rights of the queue pair and the region when it arrives, because a region
- * may be deregistered within a message. Payload is copied once, from the packet to its destination. refuse.c handles
+ * may be deregistered within a message. Payload is copied once, from the packet to its destination. nak.c handles
  * requests that cannot be executed.
  *
  * Only a packet whose PSN is near the expected one is answered. InfiniBand's specification answers a duplicate from up

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * refuse.c - requests that a responder cannot execute: the NAK for the peer, the event or completion for the
+ * nak.c - requests that a responder cannot execute: the NAK for the peer, the event or completion for the
  * application, and the queue pair's state.
  */
 #include "engine.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * answer.c - what a responder sends: one ACK or NAK for all packets since the last one, and the data of READs and
+ * response.c - what a responder sends: one ACK or NAK for all packets since the last one, and the data of READs and
  * atomics.
  *
  * Responses are sent in the order of their PSNs, so an ACK or NAK waits until the READs before it are served. The last

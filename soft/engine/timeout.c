@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * silence.c - what a requester does when the peer does not answer.
+ * timeout.c - what a requester does when the peer does not answer.
  *
  * The ACK timer starts with the first packet of a flight, and again with each progress. When it expires, a retry is
  * used up, as verbs define it. Before that, if recovery.h has an estimate of when an answer is due, the oldest packet

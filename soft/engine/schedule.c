@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * step.c - schedules the queue pairs; also contains what links and the service thread call when packets have arrived or
+ * schedule.c - schedules the queue pairs; also contains what links and the service thread call when packets have arrived or
  * time has passed.
  *
  * Queue pairs with something to send are on the work list. Each gets a turn of at most one burst of responses and one

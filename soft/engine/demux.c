@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* input.c - entry points for received packets: finds the queue pair, and passes the packet to its requester or
+/* demux.c - entry points for received packets: finds the queue pair, and passes the packet to its requester or
  * responder. */
 #include "engine.h"
 #include "group.h"

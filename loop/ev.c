@@ -16,24 +16,24 @@ static void ready(EV_P_ ev_io *io, int revents)
         ev_io_stop(EV_A_ io);
         return;
     }
-    bool is_alone = ev_pending_count(EV_A) == 0, looks_on = is_alone;
-    int count = revents == EV_CUSTOM ? 0 : xs_loop_dequeue(queue, events, EXS_EV_BATCH, &looks_on);
+    bool is_alone = ev_pending_count(EV_A) == 0, busy_polls = is_alone;
+    int count = revents == EV_CUSTOM ? 0 : xs_loop_dequeue(queue, events, EXS_EV_BATCH, &busy_polls);
 
     if (count == 0) { /* also without busy polling: the call releases a descriptor that was kept readable */
-        looks_on = looks_on && is_alone;
-        count = xs_loop_look(queue, events, EXS_EV_BATCH, &looks_on);
+        busy_polls = busy_polls && is_alone;
+        count = xs_loop_look(queue, events, EXS_EV_BATCH, &busy_polls);
     }
     if (count < 0) {
         exs_ev_stop(EV_A_ w); /* the queue was deleted while the watcher was active */
         return;
     }
-    looks_on = looks_on && count > 0 && ev_is_active(io);
-    if (looks_on)
+    busy_polls = busy_polls && count > 0 && ev_is_active(io);
+    if (busy_polls)
         ev_feed_event(EV_A_ io, EV_CUSTOM);
     if (count > 0)
         w->cb(EV_A_ w, events, count); /* may stop the watcher, delete the queue, free w */
     /* If the watcher polls again right away, the loop does not sleep before, so nothing needs to be flushed. */
-    if (!looks_on || ev_pending_count(EV_A) != 1)
+    if (!busy_polls || ev_pending_count(EV_A) != 1)
         xs_loop_rest(queue);
 }
 

@@ -21,7 +21,7 @@ static int ops_of(exs_qhandle_t qhandle)
     return ops;
 }
 
-struct crowded { /* a queue, a socket that lives there, and a listener that lives there or elsewhere */
+struct contended { /* a queue, a socket that lives there, and a listener that lives there or elsewhere */
     struct pair pair;
     struct inbox box, other;
     int listener, pipe[2];
@@ -30,11 +30,11 @@ struct crowded { /* a queue, a socket that lives there, and a listener that live
     exs_pollfd_t fds[DEPTH];
 };
 
-static void crowded_open(struct crowded *c, bool listens_there)
+static void crowded_open(struct contended *c, bool listens_there)
 {
     struct address address;
 
-    *c = (struct crowded){.listener = -1};
+    *c = (struct contended){.listener = -1};
     inbox_open(&c->box, DEPTH);
     inbox_open(&c->other, DEPTH);
     pair_open_on(&c->pair, AF_INET, SOCK_STREAM, &c->box, &c->other);
@@ -47,7 +47,7 @@ static void crowded_open(struct crowded *c, bool listens_there)
 
 enum { RECEIVE, ACCEPT, POLL, KINDS };
 
-static void start_one(struct crowded *c, int kind, int number)
+static void start_one(struct contended *c, int kind, int number)
 {
     c->fds[number] = (exs_pollfd_t){.exs_fd = c->pipe[0], .exs_events = EXS_POLLIN};
     if (kind == RECEIVE)
@@ -59,7 +59,7 @@ static void start_one(struct crowded *c, int kind, int number)
 }
 
 /* The given number of operations of one kind are in progress, and others. */
-static void crowded_close(struct crowded *c, int first, int firsts, int others)
+static void crowded_close(struct contended *c, int first, int firsts, int others)
 {
     static const int events[] = {EXS_EVT_RECV, EXS_EVT_ACCEPT, EXS_EVT_POLL};
 
@@ -84,7 +84,7 @@ START_TEST(two_kinds)
     static const int firsts[] = {1, DEPTH / 2, DEPTH - 1};
 
     for (int i = 0; i < COUNT(firsts); i++) {
-        struct crowded c;
+        struct contended c;
 
         crowded_open(&c, _i / KINDS / KINDS);
         ops = ops_of(c.box.queue);

@@ -240,7 +240,7 @@ END_TEST
 
 /* Who does not receive before something has come is not waited for again, until he has advertised: once, three
  * times, seven times. */
-START_TEST(in_vain)
+START_TEST(is_empty)
 {
     for (unsigned doubt = 1; doubt <= 7; doubt = 2 * doubt + 1) {
         wait_in_vain();
@@ -443,7 +443,7 @@ int main(void)
     tcase_add_test(long_ones, long_ones_wait);
     tcase_add_test(long_ones, for_each_of_several);
     tcase_add_loop_test(long_ones, others_do_not, 0, 2);
-    tcase_add_test(long_ones, in_vain);
+    tcase_add_test(long_ones, is_empty);
     tcase_add_test(long_ones, no_longer_in_vain);
     tcase_add_test(long_ones, bounded);
     tcase_add_test(long_ones, not_of_short_receives);

@@ -136,7 +136,7 @@ START_TEST(others_are_due)
 END_TEST
 
 /* One in vain has one left out behind it, the next three, and seven; one that is not forgets that. */
-START_TEST(in_vain)
+START_TEST(is_empty)
 {
     struct game game;
     bool is_tried = _i == 0 || _i == 2 || _i == 6 || _i == 14;
@@ -193,7 +193,7 @@ int main(void)
 
     tcase_add_test(tcase, once_in_a_turn);
     tcase_add_test(tcase, others_are_due);
-    tcase_add_loop_test(tcase, in_vain, 0, 15);
+    tcase_add_loop_test(tcase, is_empty, 0, 15);
     tcase_add_test(tcase, stopped);
     return run_suite(suite);
 }

@@ -4,7 +4,7 @@
  * memory: a loop is not gone through for each event, and what comes when nobody looks any more is not lost.
  *
  * Time comes by here, where `own_clock`: that of a thread only goes on where it looks at it, so that a busy
- * machine does not seem crowded to it. The service thread has the system's.
+ * machine does not seem contended to it. The service thread has the system's.
  */
 #include "check/support/support.h"
 
@@ -134,7 +134,7 @@ static int listen_on(exs_qhandle_t queue)
     return listener;
 }
 
-/* What connecting has taught the library: the machine may have been crowded then. */
+/* What connecting has taught the library: the machine may have been contended then. */
 static void forget(exs_qhandle_t queue)
 {
     const exs_qattr_t looks = {.exs_wait = EXS_WAIT_ADAPTIVE, .exs_wait_us = EXS_WAIT_US_MAX};

@@ -118,7 +118,7 @@ START_TEST(by_itself)
 }
 END_TEST
 
-START_TEST(in_vain)
+START_TEST(is_empty)
 {
     set_clock();
     init_with(SHORT);
@@ -177,7 +177,7 @@ static void set_mode(exs_qhandle_t queue, int mode, int us)
 }
 
 /* Its processor is lost to others for a while; for so many times as long nobody looks. */
-START_TEST(crowded)
+START_TEST(contended)
 {
     set_clock();
     init_with(SHORT);
@@ -516,9 +516,9 @@ int main(void)
 
     tcase_add_test(whether, at_once);
     tcase_add_test(whether, by_itself);
-    tcase_add_test(whether, in_vain);
+    tcase_add_test(whether, is_empty);
     tcase_add_test(whether, no_wait);
-    tcase_add_test(whether, crowded);
+    tcase_add_test(whether, contended);
     tcase_add_test(whether, crowded_for_others);
     tcase_add_loop_test(whether, settings, 0, 4);
     tcase_add_loop_test(said, modes_begin, 0, 2);

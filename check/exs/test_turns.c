@@ -102,7 +102,7 @@ START_TEST(connections_get_their_turn)
         if (!is_readable(pair.server_box->queue, 0))
             continue;
         ck_assert_int_lt(runs++, slow ? 100 : 1000);
-        struct turn glance = {.watched = AT_A_GLANCE};
+        struct turn glance = {.watched = BY_POLLING};
 
         own_clock = true;
         own_leap += slow ? SLOW_NS : 0;
@@ -142,7 +142,7 @@ START_TEST(a_device_that_refuses_to_say)
 {
     struct pair pair;
     exs_event_t event;
-    bool looks_on = false;
+    bool busy_polls = false;
 
     pair_open(&pair, AF_INET, SOCK_STREAM);
     inbox_quiet(pair.client_box, QUIET_MS);
@@ -154,15 +154,15 @@ START_TEST(a_device_that_refuses_to_say)
     willing = nic->device;
     nic->device = &unwilling;
     refusals = 1;
-    ck_assert_int_eq(xs_loop_dequeue(queue, &event, 1, &looks_on), 0);
+    ck_assert_int_eq(xs_loop_dequeue(queue, &event, 1, &busy_polls), 0);
     ck_assert_int_eq(refusals, 0);
-    looks_on = false;
-    ck_assert_int_eq(xs_loop_look(queue, &event, 1, &looks_on), 0);
+    busy_polls = false;
+    ck_assert_int_eq(xs_loop_look(queue, &event, 1, &busy_polls), 0);
     ck_assert_msg(is_readable(queue, 0), "nothing would wake the loop");
     do { /* and not for ever */
-        ck_assert_int_eq(xs_loop_dequeue(queue, &event, 1, &looks_on), 0);
-        looks_on = false;
-        ck_assert_int_eq(xs_loop_look(queue, &event, 1, &looks_on), 0);
+        ck_assert_int_eq(xs_loop_dequeue(queue, &event, 1, &busy_polls), 0);
+        busy_polls = false;
+        ck_assert_int_eq(xs_loop_look(queue, &event, 1, &busy_polls), 0);
     } while (is_readable(queue, 0));
     nic->device = willing;
     pair_close(&pair);
@@ -188,17 +188,17 @@ START_TEST(no_glance_before_others)
     struct pair pair;
     exs_event_t event;
     char byte;
-    bool looks_on = _i == 1;
+    bool busy_polls = _i == 1;
 
     pair_open(&pair, AF_INET, SOCK_STREAM);
     exs_qhandle_t queue = pair.client_box->queue;
 
     bring(&pair, &byte, &(exs_qattr_t){.exs_wait = EXS_WAIT_NOTIFY});
-    while (xs_loop_dequeue(queue, &event, 1, &looks_on) == 0) {
+    while (xs_loop_dequeue(queue, &event, 1, &busy_polls) == 0) {
         ck_assert(is_readable(queue, WAIT_MS));
-        looks_on = _i == 1;
+        busy_polls = _i == 1;
     }
-    ck_assert_int_eq(looks_on, _i == 1);
+    ck_assert_int_eq(busy_polls, _i == 1);
     pair_close(&pair);
 }
 END_TEST
@@ -210,24 +210,24 @@ START_TEST(a_long_callback)
     struct pair pair;
     exs_event_t event;
     char byte;
-    bool looks_on;
+    bool busy_polls;
 
     pair_open(&pair, AF_INET, SOCK_STREAM);
     exs_qhandle_t queue = pair.client_box->queue;
 
     bring(&pair, &byte, &(exs_qattr_t){.exs_wait = EXS_WAIT_ADAPTIVE, .exs_wait_us = 100});
     own_clock = true;
-    while (xs_loop_dequeue(queue, &event, 1, &looks_on) == 0)
+    while (xs_loop_dequeue(queue, &event, 1, &busy_polls) == 0)
         ck_assert(is_readable(queue, WAIT_MS));
-    ck_assert(looks_on);
+    ck_assert(busy_polls);
     own_leap += SLOW_NS;
-    ck_assert_int_eq(xs_loop_look(queue, &event, 1, &looks_on), 0);
+    ck_assert_int_eq(xs_loop_look(queue, &event, 1, &busy_polls), 0);
     ck_assert_msg(is_readable(queue, 0), "the loop would sleep at once");
     for (int turns = 0; is_readable(queue, 0); turns++) {
         ck_assert_int_lt(turns, 10);
-        ck_assert_int_eq(xs_loop_dequeue(queue, &event, 1, &looks_on), 0);
-        looks_on = true;
-        ck_assert_int_eq(xs_loop_look(queue, &event, 1, &looks_on), 0);
+        ck_assert_int_eq(xs_loop_dequeue(queue, &event, 1, &busy_polls), 0);
+        busy_polls = true;
+        ck_assert_int_eq(xs_loop_look(queue, &event, 1, &busy_polls), 0);
     }
     own_clock = false;
     pair_close(&pair);

@@ -183,7 +183,7 @@ static void withdraw(struct exported *exported, int socket)
 
 /* ---- Hosts --------------------------------------------------------------------------------- */
 
-static int in_vain; /* stands for a receive that is cancelled */
+static int is_empty; /* stands for a receive that is cancelled */
 
 static void *look_until_cancelled(void *argument)
 {
@@ -191,7 +191,7 @@ static void *look_until_cancelled(void *argument)
     char byte;
 
     set_own_time(0);
-    must_fail(exs_recv(pair->client, &byte, 1, EXS_BLOCK, NULL, &in_vain, NULL), ECANCELED);
+    must_fail(exs_recv(pair->client, &byte, 1, EXS_BLOCK, NULL, &is_empty, NULL), ECANCELED);
     return NULL;
 }
 
@@ -211,10 +211,10 @@ static void look_and_leave(struct pair *pair)
     export_byte(&exported, pair->client);
     pthread_t thread = thread_start(look_until_cancelled, pair);
 
-    /* By no call that looks itself: how crowded that finds the machine would keep the other from looking. */
+    /* By no call that looks itself: how contended that finds the machine would keep the other from looking. */
     ck_assert_int_eq(exs_rwrite(pair->server, "w", 1, &exported.token, 0, EXS_UNSIGNALED, NULL, NULL, NULL), 0);
     await_polls();
-    ck_assert_int_eq(exs_cancel(pair->client, &in_vain, 0), 1);
+    ck_assert_int_eq(exs_cancel(pair->client, &is_empty, 0), 1);
     thread_join(thread);
     withdraw(&exported, pair->client);
 }

@@ -101,15 +101,15 @@ bool xs_spin_is_off(struct queue *same)
     return is_off;
 }
 
-bool xs_glance_pays(struct queue *same)
+bool xs_single_poll_pays(struct queue *same)
 {
     EXPECT(same == &queue);
     return true;
 }
 
-void xs_glance_learn(struct queue *same, bool in_vain)
+void xs_single_poll_learn(struct queue *same, bool is_empty)
 {
-    EXPECT(same == &queue && (in_vain || atomic_load(&taken) < 2));
+    EXPECT(same == &queue && (is_empty || atomic_load(&taken) < 2));
 }
 
 static struct nic nic;
@@ -262,13 +262,13 @@ static void turn_of_loop(void)
     exs_event_t event;
 
     for (int count = 0; count == 0;) {
-        bool looks_on = true;
+        bool busy_polls = true;
 
         wakefd_sleep(&descriptor);
-        count = xs_loop_dequeue(queue.handle, &event, 1, &looks_on);
-        if (looks_on || count == 0) {
-            looks_on = true;
-            atomic_fetch_add(&taken, xs_loop_look(queue.handle, &event, 1, &looks_on));
+        count = xs_loop_dequeue(queue.handle, &event, 1, &busy_polls);
+        if (busy_polls || count == 0) {
+            busy_polls = true;
+            atomic_fetch_add(&taken, xs_loop_look(queue.handle, &event, 1, &busy_polls));
         }
         xs_loop_leave(queue.handle);
         atomic_fetch_add(&taken, count);
@@ -289,9 +289,9 @@ static void look_on_in_loop(void)
     exs_event_t event;
 
     for (;;) {
-        bool looks_on = true;
+        bool busy_polls = true;
 
-        atomic_fetch_add(&taken, xs_loop_look(queue.handle, &event, 1, &looks_on));
+        atomic_fetch_add(&taken, xs_loop_look(queue.handle, &event, 1, &busy_polls));
         if (atomic_load(&taken) == 2)
             return;
         wakefd_sleep(&descriptor);

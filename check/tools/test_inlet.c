@@ -119,7 +119,7 @@ START_TEST(small_files)
 END_TEST
 
 /* While all connections are taken, small files don't let one address hold more than its share of them. */
-START_TEST(crowded)
+START_TEST(contended)
 {
     unsigned char bytes[TRANSFER_HEADER + 1 + TRANSFER_DIGEST], reply[256];
     int full = _i == 1 ? MOST : MOST - 1; /* with the last one free, small files are as good as ever */
@@ -399,7 +399,7 @@ int main(void)
     tcase_add_loop_test(tcase, byte_by_byte, 0, 2);
     tcase_add_test(tcase, fast_enough);
     tcase_add_test(tcase, small_files);
-    tcase_add_loop_test(tcase, crowded, 0, 2);
+    tcase_add_loop_test(tcase, contended, 0, 2);
     tcase_add_test(tcase, asking);
     tcase_add_test(tcase, asking_of_much);
     tcase_add_test(tcase, deaf);

@@ -397,7 +397,7 @@ int xs_queue_dequeue(struct queue *queue, exs_event_t *events, int most, enum wa
     xs_turn(queue, &turn);
     int count = xs_events_take(queue, events, most);
 
-    if (watched != AT_A_GLANCE) { /* a poll without a wake-up is not counted */
+    if (watched != BY_POLLING) { /* a poll without a wake-up is not counted */
         queue->turns++;
         queue->empty_turns += count == 0;
     }

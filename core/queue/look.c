@@ -12,7 +12,7 @@
  */
 #include "queue.h"
 
-int xs_loop_dequeue(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *looks_on)
+int xs_loop_dequeue(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *busy_polls)
 {
     struct queue *queue = xs_queue_get(qhandle);
 
@@ -21,11 +21,11 @@ int xs_loop_dequeue(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *
     int count = xs_queue_dequeue(queue, events, most, BY_LEVEL);
 
     if (xs_spin_is_off(queue)) {
-        *looks_on = *looks_on && count > 0 && xs_glance_pays(queue);
+        *busy_polls = *busy_polls && count > 0 && xs_single_poll_pays(queue);
     } else {
-        *looks_on = xs_spin_turn(queue, count > 0 || xs_queue_stirs(queue));
-        if (*looks_on)
-            atomic_store_explicit(&queue->looks_on, count > 0, memory_order_relaxed);
+        *busy_polls = xs_spin_turn(queue, count > 0 || xs_queue_stirs(queue));
+        if (*busy_polls)
+            atomic_store_explicit(&queue->busy_polls, count > 0, memory_order_relaxed);
     }
     xs_queue_put(queue);
     return count;
@@ -41,7 +41,7 @@ static int end_look(struct queue *queue, exs_event_t *events, int most, bool goe
     atomic_store_explicit(&queue->is_kept_readable, goes_on, memory_order_relaxed);
     xs_events_show(queue);
     mutex_unlock(&queue->events_lock);
-    atomic_store_explicit(&queue->looks_on, count > 0, memory_order_relaxed);
+    atomic_store_explicit(&queue->busy_polls, count > 0, memory_order_relaxed);
     if (count > 0)
         xs_rest_for_others(queue); /* this loop does not sleep yet, but the other waiters may */
     return count;
@@ -50,9 +50,9 @@ static int end_look(struct queue *queue, exs_event_t *events, int most, bool goe
 /* Poll once, the same way as after a wake-up, so that no wake-up is left for what was processed here. */
 static int glance(struct queue *queue, exs_event_t *events, int most)
 {
-    int count = xs_queue_dequeue(queue, events, most, AT_A_GLANCE);
+    int count = xs_queue_dequeue(queue, events, most, BY_POLLING);
 
-    xs_glance_learn(queue, count == 0);
+    xs_single_poll_learn(queue, count == 0);
     return count;
 }
 
@@ -73,19 +73,19 @@ static int spin(struct queue *queue, exs_event_t *events, int most, bool may_spi
     return end_look(queue, events, most, goes_on);
 }
 
-int xs_loop_look(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *looks_on)
+int xs_loop_look(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *busy_polls)
 {
     struct queue *queue = xs_queue_get(qhandle);
     int count;
 
     if (queue == NULL)
         return -1;
-    if (*looks_on && xs_spin_is_off(queue)) {
+    if (*busy_polls && xs_spin_is_off(queue)) {
         count = glance(queue, events, most);
-        *looks_on = false;
+        *busy_polls = false;
     } else {
-        count = spin(queue, events, most, *looks_on);
-        *looks_on = *looks_on && count > 0;
+        count = spin(queue, events, most, *busy_polls);
+        *busy_polls = *busy_polls && count > 0;
     }
     xs_queue_put(queue);
     return count;
@@ -97,7 +97,7 @@ void xs_loop_rest(exs_qhandle_t qhandle)
 
     if (queue == NULL)
         return;
-    atomic_store_explicit(&queue->looks_on, false, memory_order_relaxed);
+    atomic_store_explicit(&queue->busy_polls, false, memory_order_relaxed);
     xs_rest_home(queue);
     xs_queue_put(queue);
 }

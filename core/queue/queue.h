@@ -100,7 +100,7 @@ struct queue {
     /* Number of hosts and sleepers. Pairs with nothing: one that begins while `waits` is set calls xs_queue_rest()
      * itself, so a thread that has held the lock since then sees those that were there before. */
     _Atomic int others;
-    atomic_bool looks_on; /* a loop busy-polls the queue; pairs with nothing, since it is advisory */
+    atomic_bool busy_polls; /* a loop busy-polls the queue; pairs with nothing, since it is advisory */
     /* NULL for a private queue and for one that was deleted. Written with both locks, and read with either, or by a
      * user of the handle. */
     exs_qhandle_t handle;
@@ -274,10 +274,10 @@ struct rdma_event_channel *xs_queue_channel(struct queue *queue, int device);
 
 /* How the thread that runs a queue learns that it must run it again. BY_LEVEL: it watches the descriptor
  * level-triggered, so a turn may leave work undone, because the descriptor is still readable. BY_EDGE:
- * edge-triggered, so a turn that leaves work undone must make the descriptor readable again. AT_A_GLANCE:
+ * edge-triggered, so a turn that leaves work undone must make the descriptor readable again. BY_POLLING:
  * level-triggered, and the turn is a single non-blocking poll for completions alone, before the descriptor has
  * signaled anything. */
-enum watched { BY_LEVEL, AT_A_GLANCE, BY_EDGE };
+enum watched { BY_LEVEL, BY_POLLING, BY_EDGE };
 
 struct turn {
     enum watched watched;
@@ -318,11 +318,11 @@ bool xs_spin_turn(struct queue *queue, bool active);
  * locks; returns with events_lock held if *has_lock is set, and then there are events. */
 bool xs_spin_in_turn(struct queue *queue, bool *has_lock);
 /* xs_spin_is_off(): returns true if busy polling is off for the queue. A loop's iteration may then end with a single
- * non-blocking poll. xs_glance_pays(): should it, as the results of earlier ones suggest? xs_glance_learn():
- * `in_vain`, that poll found no event. */
+ * non-blocking poll. xs_single_poll_pays(): should it, as the results of earlier ones suggest? xs_single_poll_learn():
+ * `is_empty`, that poll found no event. */
 bool xs_spin_is_off(struct queue *queue);
-bool xs_glance_pays(struct queue *queue);
-void xs_glance_learn(struct queue *queue, bool in_vain);
+bool xs_single_poll_pays(struct queue *queue);
+void xs_single_poll_learn(struct queue *queue, bool is_empty);
 /* The application has handled its events and may sleep now: has the devices send what they held back, and sets the
  * timer for them (struct device, `rest`). Called with the lock. */
 void xs_queue_rest(struct queue *queue);

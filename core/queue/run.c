@@ -191,7 +191,7 @@ static bool leaves_others(struct queue *queue, const struct turn *turn)
 {
     if (turn->watched == BY_EDGE)
         return false;
-    return turn->harvested > 0 ? !busy_enough(queue) : turn->watched == AT_A_GLANCE;
+    return turn->harvested > 0 ? !busy_enough(queue) : turn->watched == BY_POLLING;
 }
 
 inline void xs_turn_home(struct queue *queue, struct turn *turn)
@@ -300,7 +300,7 @@ void xs_queue_rest(struct queue *queue)
     struct nic *nic;
 
     queue->device_due = NEVER_NS;
-    atomic_store_explicit(&queue->looks_on, false, memory_order_relaxed);
+    atomic_store_explicit(&queue->busy_polls, false, memory_order_relaxed);
     LIST_FOREACH (nic, &queue->nics, link) {
         uint64_t due = xs_nic_rest(nic);
 

@@ -11,8 +11,8 @@
 #define LOOKS 4
 /* before the first sched_yield(): a peer that is running answers within this time */
 #define FIRST_NS 2000
-#define LEFT_OUT_SHIFT 6 /* at most 63 busy polls are skipped */
-#define CROWDED_NS                                                                                             \
+#define SKIP_SHIFT_MAX 6 /* at most 63 busy polls are skipped */
+#define CONTENDED_NS                                                                                           \
     UINT64_C(200000)              /* a yield that takes this long: another thread uses the CPU for a whole     \
                                    * time slice, and a thread that is woken from sleep gets it sooner */
 #define CROWDED_TIMES 64          /* then all queues skip busy polling for 64 times that long */
@@ -22,7 +22,7 @@ _Static_assert(SPIN_US_MAX == EXS_WAIT_US_MAX, "a queue's mode says all that the
 
 /* Busy polling is skipped until this time, ns, CLOCK_MONOTONIC. The machine is contended, not one queue, so all
  * queues share it. Relaxed: advisory only, so it pairs with nothing. */
-static _Atomic uint64_t crowded;
+static _Atomic uint64_t contended;
 
 void xs_spin_init(struct spin *spin)
 {
@@ -37,7 +37,7 @@ void xs_spin_set(struct spin *spin, const exs_qattr_t *values)
 
     atomic_store_explicit(&spin->vain, 0, memory_order_relaxed);
     atomic_store_explicit(&spin->leaves, 0, memory_order_relaxed);
-    atomic_store_explicit(&crowded, 0, memory_order_relaxed);
+    atomic_store_explicit(&contended, 0, memory_order_relaxed);
     atomic_store_explicit(&spin->ns, ns, memory_order_relaxed);
 }
 
@@ -55,7 +55,7 @@ void xs_spin_tell(struct spin *spin, exs_qattr_t *values)
 }
 
 /* Skip this busy poll, because earlier ones found nothing? Decrements the number of polls to skip. */
-static bool leaves_out(struct spin *spin)
+static bool skips_spin(struct spin *spin)
 {
     unsigned leaves = atomic_load_explicit(&spin->leaves, memory_order_relaxed);
 
@@ -64,14 +64,14 @@ static bool leaves_out(struct spin *spin)
     return leaves > 0;
 }
 
-static void learn(struct spin *spin, bool in_vain)
+static void learn(struct spin *spin, bool is_empty)
 {
     unsigned vain = atomic_load_explicit(&spin->vain, memory_order_relaxed);
 
-    if (!in_vain && vain == 0)
+    if (!is_empty && vain == 0)
         return;
-    if (in_vain)
-        vain = vain < LEFT_OUT_SHIFT ? vain + 1 : LEFT_OUT_SHIFT;
+    if (is_empty)
+        vain = vain < SKIP_SHIFT_MAX ? vain + 1 : SKIP_SHIFT_MAX;
     else
         vain = 0;
     atomic_store_explicit(&spin->vain, vain, memory_order_relaxed);
@@ -88,20 +88,20 @@ static uint64_t spin_time(struct queue *queue, uint64_t ns, uint64_t now)
 {
     if (ns_of(queue) == NEVER_NS)
         return ns;
-    if (now < atomic_load_explicit(&crowded, memory_order_relaxed) || leaves_out(&queue->spin))
+    if (now < atomic_load_explicit(&contended, memory_order_relaxed) || skips_spin(&queue->spin))
         return 0;
     return ns;
 }
 
 /* Yield the CPU: the peer may be waiting for this very CPU. `before`: now, ns. Returns the time after the
  * yield, ns. */
-static uint64_t make_way(uint64_t before)
+static uint64_t yield_cpu(uint64_t before)
 {
     sched_yield();
     uint64_t now = now_ns(), took = now - before;
 
-    if (took >= CROWDED_NS)
-        atomic_store_explicit(&crowded, now + CROWDED_TIMES * took, memory_order_relaxed);
+    if (took >= CONTENDED_NS)
+        atomic_store_explicit(&contended, now + CROWDED_TIMES * took, memory_order_relaxed);
     return now;
 }
 
@@ -146,7 +146,7 @@ static void limit_for_guests(struct queue *queue, struct search *search, uint64_
         search->limit = limit;
 }
 
-enum spun { SPUN_FOUND, SPUN_IN_VAIN, SPUN_LONG_ENOUGH };
+enum spun { SPUN_FOUND, SPUN_EMPTY, SPUN_LONG_ENOUGH };
 
 static enum spun spin(struct queue *queue, struct search *search)
 {
@@ -165,7 +165,7 @@ static enum spun spin(struct queue *queue, struct search *search)
             break;
         now = now_ns();
         if (now >= first)
-            now = make_way(now);
+            now = yield_cpu(now);
         if (came)
             search->active = now;
         if (now < turn)
@@ -175,13 +175,13 @@ static enum spun spin(struct queue *queue, struct search *search)
         over = search->is_over(search->argument);
         limit_for_guests(queue, search, now);
     }
-    bool in_vain = !over && (now < search->limit || time == 0);
+    bool is_empty = !over && (now < search->limit || time == 0);
 
     if (over)
         search->active = now; /* as of the last read of the clock */
     if (time > 0 && time != NEVER_NS && !search->is_budget)
-        learn(&queue->spin, in_vain);
-    return over ? SPUN_FOUND : in_vain ? SPUN_IN_VAIN : SPUN_LONG_ENOUGH;
+        learn(&queue->spin, is_empty);
+    return over ? SPUN_FOUND : is_empty ? SPUN_EMPTY : SPUN_LONG_ENOUGH;
 }
 
 bool xs_spin(struct queue *home, bool (*is_over)(void *), void *argument)
@@ -244,7 +244,7 @@ bool xs_spin_for_events(struct queue *queue, uint64_t limit)
     if (search.ns == NEVER_NS) {
         search.is_over = has_events_or_guests;
         if (has_guests(queue)) {
-            make_way(now_ns());
+            yield_cpu(now_ns());
             return true;
         }
     }
@@ -295,7 +295,7 @@ bool xs_spin_in_turn(struct queue *queue, bool *has_lock)
                             .limit = atomic_load_explicit(&queue->spin.turn_ends, memory_order_relaxed),
                             .is_over = has_events,
                             .argument = queue,
-                            .begins = atomic_load_explicit(&queue->looks_on, memory_order_relaxed),
+                            .begins = atomic_load_explicit(&queue->busy_polls, memory_order_relaxed),
                             .for_events = true};
 
     if (search.ns == 0)
@@ -304,7 +304,7 @@ bool xs_spin_in_turn(struct queue *queue, bool *has_lock)
 
     atomic_store_explicit(&queue->spin.active, search.active, memory_order_relaxed);
     *has_lock = search.has_lock;
-    return spun != SPUN_IN_VAIN;
+    return spun != SPUN_EMPTY;
 }
 
 /* ---- Without busy polling
@@ -315,12 +315,12 @@ bool xs_spin_is_off(struct queue *queue)
     return ns_of(queue) == 0;
 }
 
-bool xs_glance_pays(struct queue *queue)
+bool xs_single_poll_pays(struct queue *queue)
 {
-    return !leaves_out(&queue->spin);
+    return !skips_spin(&queue->spin);
 }
 
-void xs_glance_learn(struct queue *queue, bool in_vain)
+void xs_single_poll_learn(struct queue *queue, bool is_empty)
 {
-    learn(&queue->spin, in_vain);
+    learn(&queue->spin, is_empty);
 }

@@ -52,7 +52,7 @@ static void leave(struct cm_id *id, struct cm_join *join)
 }
 
 /* Whether joining has failed, which was reported: there was no queue pair, or it could not be attached. */
-static bool is_vain(const struct cm_join *join)
+static bool is_useless(const struct cm_join *join)
 {
     return join->receives && !join->attached && !join->pending.queued;
 }
@@ -68,7 +68,7 @@ static int join_group(struct cm_id *id, const struct sockaddr *addr, bool receiv
         return EINVAL;
     soft_gid_of(&gid, addr);
     join = find(id, &gid);
-    if (join != NULL && !is_vain(join))
+    if (join != NULL && !is_useless(join))
         return EADDRINUSE;
     if (join != NULL)
         leave(id, join);

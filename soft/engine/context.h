@@ -32,8 +32,8 @@ struct soft_context {
     struct soft_work_list work;
     /* Within a step: queue pairs whose ACKs are delayed until the application has sent something. */
     struct soft_work_list waiting;
-    unsigned vain_polls; /* consecutive polls without a completion */
-    bool patient;        /* ACKs may be delayed (soft_progress_patiently) */
+    unsigned empty_polls; /* consecutive polls without a completion */
+    bool patient;         /* ACKs may be delayed (soft_progress_patiently) */
     /* When the application, which knows of a timer, polls again at the latest, ns; NEVER_NS: it knows of none. */
     uint64_t looks_at;
     /* Something must be done before the application sleeps: soft_rest(). Updated at the end of each step. Relaxed:

@@ -138,8 +138,8 @@ struct soft_link {
 };
 
 /* How the caller of a wire's receive() polls. */
-enum soft_looker {
-    SOFT_LOOKS_ONCE,  /* it may sleep next, or a packet has woken it */
+enum soft_poll_mode {
+    SOFT_POLLS_ONCE,  /* it may sleep next, or a packet has woken it */
     SOFT_POLLS,       /* it polls in a loop, and arms a completion queue before it sleeps */
     SOFT_POLLS_RESTS, /* it polls in a loop, and calls soft_rest() before it sleeps */
 };
@@ -148,7 +148,7 @@ enum soft_looker {
 struct soft_wire {
     struct soft_link *link; /* for paths that name no link */
 
-    enum soft_looker looker;
+    enum soft_poll_mode looker;
 
     /* Set while packets that arrive wake no thread, because the last caller of receive() said that it would poll again.
      * watch() ends this state; it is called before that caller sleeps, or by the service thread if the caller has not

@@ -14,7 +14,8 @@
 #include "verbs.h"
 #include "soft/lock.h"
 
-#define VAIN_POLLS 16 /* Consecutive polls without a completion until the polling thread yields the CPU once. */
+#define EMPTY_POLLS                                                                                            \
+    16 /* Consecutive polls without a completion until the polling thread yields the CPU once. */
 
 int soft_cq_check(const struct ibv_cq *cq)
 {
@@ -262,8 +263,8 @@ inline int soft_cq_take(struct soft_cq *cq, int room, struct ibv_wc *wc)
  * without it; here the polling thread yields now and then. */
 static bool makes_way(struct soft_context *context, int taken)
 {
-    context->vain_polls = taken == 0 ? context->vain_polls + 1 : 0;
-    return context->vain_polls % VAIN_POLLS == VAIN_POLLS - 1;
+    context->empty_polls = taken == 0 ? context->empty_polls + 1 : 0;
+    return context->empty_polls % EMPTY_POLLS == EMPTY_POLLS - 1;
 }
 
 void soft_nothing_completed(struct soft_context *context)
@@ -290,7 +291,7 @@ int soft_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
     if (taken == 0 && count > 0 && !cq->rearmed) {
         wire->looker = soft_context_of(context)->names.lid == 0 ? SOFT_POLLS_RESTS : SOFT_POLLS;
         soft_progress_patiently(soft_context_of(context));
-        wire->looker = SOFT_LOOKS_ONCE;
+        wire->looker = SOFT_POLLS_ONCE;
         taken = soft_cq_take(cq, count, wc);
         if (taken == 0)
             soft_nothing_completed(soft_context_of(context));

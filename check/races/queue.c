@@ -131,7 +131,7 @@ void xs_nic_run(struct nic *same, struct turn *turn)
     turn->harvested += xs_nic_look(same);
 }
 
-bool xs_nic_stirs(struct nic *same)
+bool xs_nic_has_activity(struct nic *same)
 {
     EXPECT(same == &nic);
     return false;

@@ -146,7 +146,7 @@ struct device {
     /* Extension: returns the counter of polls that found no completion, but packets of a connection's peer, so that
      * completions may follow soon; it is valid as long as the context is open. Advisory: the counter pairs with
      * nothing. NULL: the device does not count them. */
-    const atomic_uint *(*stirs)(struct ibv_context *context);
+    const atomic_uint *(*activity)(struct ibv_context *context);
     /* Extension: says whether, from now on, a thread sleeps on the context's wait sets, so that packets wake it, and
      * wakes up at the time that `rest` has returned. Advisory. NULL: the device does not need to know. */
     void (*sleeps)(struct ibv_context *context, bool sleeps);

@@ -23,7 +23,7 @@ int xs_loop_dequeue(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *
     if (xs_spin_is_off(queue)) {
         *busy_polls = *busy_polls && count > 0 && xs_single_poll_pays(queue);
     } else {
-        *busy_polls = xs_spin_turn(queue, count > 0 || xs_queue_stirs(queue));
+        *busy_polls = xs_spin_turn(queue, count > 0 || xs_queue_has_activity(queue));
         if (*busy_polls)
             atomic_store_explicit(&queue->busy_polls, count > 0, memory_order_relaxed);
     }

@@ -24,7 +24,7 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-/* Used for a device without rest_wanted or stirs. Never written: they pair with nothing. */
+/* Used for a device without rest_wanted or activity. Never written: they pair with nothing. */
 static const atomic_bool never;
 static const atomic_uint none;
 
@@ -83,7 +83,7 @@ struct nic *xs_nic_get(struct queue *queue, const struct device *device, struct 
     nic->queue = queue;
     nic->context = context;
     nic->rest_wanted = device->rest != NULL ? device->rest_wanted(context) : &never;
-    nic->stirs = device->stirs != NULL ? device->stirs(context) : &none;
+    nic->activity = device->activity != NULL ? device->activity(context) : &none;
     pthread_mutex_init(&nic->map_lock, NULL);
     LIST_INSERT_HEAD(&queue->nics, nic, link);
     if (open_nic(nic, port) < 0) {
@@ -248,12 +248,12 @@ void xs_nic_look_once(struct nic *nic)
     look(nic, false);
 }
 
-bool xs_nic_stirs(struct nic *nic)
+bool xs_nic_has_activity(struct nic *nic)
 {
-    unsigned before = nic->stirs_seen;
+    unsigned before = nic->activity_seen;
 
-    nic->stirs_seen = atomic_load_explicit(nic->stirs, memory_order_relaxed);
-    return nic->stirs_seen != before;
+    nic->activity_seen = atomic_load_explicit(nic->activity, memory_order_relaxed);
+    return nic->activity_seen != before;
 }
 
 bool xs_nic_waits(const struct nic *nic)

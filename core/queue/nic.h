@@ -34,8 +34,8 @@ struct nic {
     struct ibv_cq *unfinished;        /* the device's, between two harvests */
     LIST_HEAD(, cq) cqs;
     const atomic_bool *rest_wanted; /* see struct device */
-    const atomic_uint *stirs;       /* see struct device */
-    unsigned stirs_seen;            /* the value of *stirs at the last xs_nic_stirs() */
+    const atomic_uint *activity;    /* see struct device */
+    unsigned activity_seen;         /* the value of *activity at the last xs_nic_has_activity() */
     uint32_t max_request;           /* bytes, of one work request */
     bool immediate;                 /* RDMA WRITE WITH IMMEDIATE is available */
     int max_cqe;
@@ -77,7 +77,7 @@ void xs_nic_look_once(struct nic *nic);
 /* The caller may sleep now: see struct device, `rest`, also for what it returns. */
 uint64_t xs_nic_rest(const struct nic *nic);
 /* Returns true if packets arrived and nothing completed, since the last call. */
-bool xs_nic_stirs(struct nic *nic);
+bool xs_nic_has_activity(struct nic *nic);
 bool xs_nic_waits(const struct nic *nic); /* returns true if the device waits for xs_nic_rest() */
 /* Says whether threads sleep on the queue's wait sets. */
 void xs_nic_sleeps(const struct nic *nic, bool sleeps);

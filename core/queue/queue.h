@@ -304,7 +304,7 @@ bool xs_queue_look(struct queue *queue);
 bool xs_queue_look_for_events(struct queue *queue, bool *came);
 /* Returns true if packets arrived that may lead to completions, since the last poll or turn. Called without the lock.
  */
-bool xs_queue_stirs(struct queue *queue);
+bool xs_queue_has_activity(struct queue *queue);
 /* Like exs_qdequeue(), but without waiting and without checking its arguments. */
 int xs_queue_dequeue(struct queue *queue, exs_event_t *events, int most, enum watched watched);
 /* Takes events from the queue's list and returns their number. Called with events_lock, as is xs_events_show(). */

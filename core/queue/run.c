@@ -220,30 +220,30 @@ inline void xs_turn_home(struct queue *queue, struct turn *turn)
 static inline bool take_completions(struct queue *queue)
 {
     struct nic *nic, *next;
-    bool stirs = false;
+    bool activity = false;
     int taken = 0;
 
     for (nic = LIST_FIRST(&queue->nics); nic != NULL; nic = next) {
         next = LIST_NEXT(nic, link);
-        stirs = xs_nic_stirs(nic) || stirs;
+        activity = xs_nic_has_activity(nic) || activity;
         taken += xs_nic_look(nic); /* this may free the nic */
     }
     queue->completions += (unsigned)taken;
     xs_queue_note_waits(queue);
-    return stirs || taken > 0;
+    return activity || taken > 0;
 }
 
-bool xs_queue_stirs(struct queue *queue)
+bool xs_queue_has_activity(struct queue *queue)
 {
     struct nic *nic;
-    bool stirs = false;
+    bool activity = false;
 
     mutex_lock(&queue->lock);
     LIST_FOREACH (nic, &queue->nics, link) {
-        stirs = xs_nic_stirs(nic) || stirs;
+        activity = xs_nic_has_activity(nic) || activity;
     }
     xs_queue_unlock(queue);
-    return stirs;
+    return activity;
 }
 
 bool xs_queue_look(struct queue *queue)

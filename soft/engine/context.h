@@ -42,7 +42,7 @@ struct soft_context {
 
     int came; /* packets from connected peers during the last poll */
     /* How many polls found packets from connected peers, but no completion. Relaxed: advisory, pairs with nothing. */
-    atomic_uint stirs;
+    atomic_uint activity;
 
     struct soft_qp_list qps;
     struct soft_qp_list *buckets; /* hash table by queue pair number */

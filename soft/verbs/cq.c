@@ -269,10 +269,10 @@ static bool makes_way(struct soft_context *context, int taken)
 
 void soft_nothing_completed(struct soft_context *context)
 {
-    unsigned stirs = atomic_load_explicit(&context->stirs, memory_order_relaxed);
+    unsigned activity = atomic_load_explicit(&context->activity, memory_order_relaxed);
 
     if (context->came > 0)
-        atomic_store_explicit(&context->stirs, stirs + 1, memory_order_relaxed);
+        atomic_store_explicit(&context->activity, activity + 1, memory_order_relaxed);
     soft_hurry(context);
 }
 
@@ -321,9 +321,9 @@ int soft_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
     return 0;
 }
 
-const atomic_uint *soft_stirs(struct ibv_context *context)
+const atomic_uint *soft_activity(struct ibv_context *context)
 {
-    return &soft_context_of(context)->stirs;
+    return &soft_context_of(context)->activity;
 }
 
 const atomic_bool *soft_rest_wanted(struct ibv_context *context)

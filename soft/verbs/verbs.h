@@ -39,7 +39,7 @@ bool soft_waits_for_rest(struct ibv_context *context);
 const atomic_bool *soft_rest_wanted(struct ibv_context *context);
 /* Where the number of polls can be read that found packets from connected peers, but no completion. Advisory,
  * relaxed. */
-const atomic_uint *soft_stirs(struct ibv_context *context);
+const atomic_uint *soft_activity(struct ibv_context *context);
 /* The thread that polled will not poll again, so packets must wake a thread from now on. */
 void soft_poll_ended(struct ibv_context *context);
 

@@ -269,7 +269,7 @@ START_TEST(told_to_a_queue_that_is_deleted)
 END_TEST
 
 /* Its turn comes with others behind it. */
-START_TEST(in_line)
+START_TEST(on_standby)
 {
     exs_xferfile_t element[2];
     size_t part = _i ? PART : 0;
@@ -531,7 +531,7 @@ int main(void)
     tcase_add_test(files, told_before_the_end);
     tcase_add_loop_test(files, closed_before_it_is_told, 0, 4);
     tcase_add_test(files, told_to_a_queue_that_is_deleted);
-    tcase_add_loop_test(files, in_line, 0, 2);
+    tcase_add_loop_test(files, on_standby, 0, 2);
     tcase_add_loop_test(end, no_end, 0, 3 * CUTS);
     tcase_add_loop_test(end, goes_on, 0, CUTS);
     tcase_add_loop_test(end, does_not_go_on, 0, 2);

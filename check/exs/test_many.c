@@ -262,11 +262,11 @@ static bool stands_in_line(const struct loop *loop)
 
     mutex_lock(&home->lock);
     const struct guest *guest = xs_queue_guest(host, home);
-    bool in_line = guest != NULL && guest->in_line;
+    bool on_standby = guest != NULL && guest->on_standby;
 
     mutex_unlock(&home->lock);
     xs_queue_put(host);
-    return in_line;
+    return on_standby;
 }
 
 #define LINE_LOOK_S 0.1 /* so rarely does whoever stands in line look */
@@ -294,7 +294,7 @@ static void expect_few_wakes(struct loop *loop)
 START_TEST(busy_watchers)
 {
     struct loop loops[WATCHERS + IN_LINE];
-    int clients[COUNT(loops)], error, sock, in_line = 0;
+    int clients[COUNT(loops)], error, sock, on_standby = 0;
     pthread_t threads[COUNT(loops)];
 
     begin();
@@ -315,9 +315,9 @@ START_TEST(busy_watchers)
     }
     ck_assert_int_le(watchers(), WATCHERS);
     for (int i = 0; i < COUNT(loops); i++)
-        if (stands_in_line(&loops[i]) && in_line++ == 0)
+        if (stands_in_line(&loops[i]) && on_standby++ == 0)
             expect_few_wakes(&loops[i]);
-    ck_assert_int_eq(in_line, _i == 0 ? 0 : IN_LINE);
+    ck_assert_int_eq(on_standby, _i == 0 ? 0 : IN_LINE);
     must(exs_blocking_close(listener));
     for (int i = 0; i < COUNT(loops); i++) {
         if (_i != 0)

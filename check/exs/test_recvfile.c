@@ -244,7 +244,7 @@ START_TEST(as_many_elements_as_may_be)
 END_TEST
 
 /* Bytes behind the range are those of the receives behind it, of whatever kind. */
-START_TEST(in_line)
+START_TEST(on_standby)
 {
     int fd = folder_file(&folder, "file", 0);
     exs_xferfile_t first = by_fd(fd, 0, 100000), third = by_fd(fd, 100000, 200000);
@@ -484,7 +484,7 @@ static void add_cases(Suite *suite, const char *filled_name, const char *end_nam
     tcase_add_test(filled, between_far_ends);
     tcase_add_loop_test(filled, mixture, 0, 6);
     tcase_add_test(filled, as_many_elements_as_may_be);
-    tcase_add_test(filled, in_line);
+    tcase_add_test(filled, on_standby);
     tcase_add_test(filled, any_cut);
     tcase_add_loop_test(filled, message, 0, 2 * COUNT(messages));
     tcase_add_checked_fixture(end, fixture, close_all);

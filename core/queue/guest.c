@@ -87,7 +87,7 @@ static int watch_all(struct guest *guest)
 
 static void set_look(struct guest *guest)
 {
-    uint64_t wait = LOOK_NS + (uint64_t)guest->home->line_length * APART_NS, at = ns_after(now_ns(), wait);
+    uint64_t wait = LOOK_NS + (uint64_t)guest->home->standby_count * APART_NS, at = ns_after(now_ns(), wait);
 
     if (at < guest->host->look.at)
         doorbell_time(&guest->host->look, at);
@@ -105,19 +105,19 @@ static void end_by_clock(const struct guest *guest)
         doorbell_time(&guest->host->look, NEVER_NS);
 }
 
-static void enter_line(struct guest *guest)
+static void enter_standby(struct guest *guest)
 {
-    guest->in_line = true;
+    guest->on_standby = true;
     TAILQ_INSERT_TAIL(&guest->home->line, guest, behind);
-    guest->home->line_length++;
+    guest->home->standby_count++;
     begin_by_clock(guest);
 }
 
-static void leave_line(struct guest *guest)
+static void leave_standby(struct guest *guest)
 {
-    guest->in_line = false;
+    guest->on_standby = false;
     TAILQ_REMOVE(&guest->home->line, guest, behind);
-    guest->home->line_length--;
+    guest->home->standby_count--;
     end_by_clock(guest);
 }
 
@@ -172,11 +172,11 @@ void xs_guest_watch_again(struct guest *guest)
     mutex_unlock(&guest->host->events_lock);
 }
 
-void xs_queue_step_back(struct guest *guest)
+void xs_queue_demote(struct guest *guest)
 {
     mutex_lock(&guest->host->events_lock);
     end_to_watch(guest);
-    enter_line(guest);
+    enter_standby(guest);
     mutex_unlock(&guest->host->events_lock);
 }
 
@@ -205,14 +205,14 @@ static void join(struct guest *guest)
     xs_queue_ref(guest->home);
 }
 
-int xs_queue_line_up(struct queue *host, struct queue *home)
+int xs_queue_add_standby(struct queue *host, struct queue *home)
 {
     struct guest *guest = new_guest(host, home);
 
     if (guest == NULL)
         return -1;
     mutex_lock(&host->events_lock);
-    enter_line(guest);
+    enter_standby(guest);
     join(guest);
     mutex_unlock(&host->events_lock);
     return 0;
@@ -229,8 +229,8 @@ static int watch_home(struct guest *guest)
     mutex_lock(&host->events_lock);
     int result = begin_to_watch(guest);
 
-    if (result == 0 && guest->in_line)
-        leave_line(guest);
+    if (result == 0 && guest->on_standby)
+        leave_standby(guest);
     else if (result == 0)
         join(guest);
     mutex_unlock(&host->events_lock);
@@ -269,7 +269,7 @@ int xs_queue_host(struct queue *host, struct queue *home)
     if (host == home)
         return 0;
     guest = xs_queue_guest(host, home);
-    if (guest != NULL && !guest->in_line)
+    if (guest != NULL && !guest->on_standby)
         return 0;
     bool is_new = guest == NULL;
 
@@ -292,8 +292,8 @@ void xs_queue_unhost(struct guest *guest)
     struct queue *host = guest->host, *home = guest->home;
 
     mutex_lock(&host->events_lock);
-    if (guest->in_line)
-        leave_line(guest);
+    if (guest->on_standby)
+        leave_standby(guest);
     else
         end_to_watch(guest);
     if (guest->uses == 0)

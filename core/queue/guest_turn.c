@@ -36,7 +36,7 @@ static void note_looks(struct queue *host)
         return;
     doorbell_time(&host->look, NEVER_NS);
     LIST_FOREACH (guest, &host->guests, of_host) {
-        if (guest->in_line || guest->unwatched)
+        if (guest->on_standby || guest->unwatched)
             guest->stuck = host->has_stuck = true;
     }
 }
@@ -107,8 +107,8 @@ static void note_visit(struct queue *host, struct queue *home, bool found)
 {
     struct guest *guest = xs_queue_guest(host, home);
 
-    if (guest != NULL && guest->in_line)
-        xs_line_looked(home, guest, found);
+    if (guest != NULL && guest->on_standby)
+        xs_standby_polled(home, guest, found);
     else if (guest != NULL)
         guest->visit = ++home->visits;
     if (guest != NULL && guest->unwatched)

@@ -70,15 +70,15 @@ struct guest {
     uint64_t idle_since;
     TAILQ_ENTRY(guest) of_idle;
 
-    /* Written with both locks. in_line: on the standby list, so that the host polls the home on a timer. unwatched:
+    /* Written with both locks. on_standby: on the standby list, so that the host polls the home on a timer. unwatched:
      * the host polls the home on a timer, because no descriptor was free, until there is one. */
-    bool in_line;
+    bool on_standby;
     bool unwatched;
 
     /* guarded by the home's lock: */
     int accepts;               /* the host's, that wait at a listener */
-    unsigned visit;            /* not in_line: the home's `visits` when the host last drove it */
-    TAILQ_ENTRY(guest) behind; /* in_line */
+    unsigned visit;            /* not on_standby: the home's `visits` when the host last drove it */
+    TAILQ_ENTRY(guest) behind; /* on_standby */
 };
 
 struct op_chunk; /* operations allocated together */
@@ -134,7 +134,7 @@ struct queue {
     /* guests that the queue has no use for, the longest unused one first */
     TAILQ_HEAD(idle_guests, guest) idle;
     int migrated;                  /* sockets that it owns and whose home is another queue */
-    int lines;                     /* guests that are in_line or unwatched */
+    int lines;                     /* guests that are on_standby or unwatched */
     struct doorbell look;          /* the timer for polling these */
     int depth_probe[DEPTH_PROBES]; /* epolls that are never readable (sources.c); -1: none */
     unsigned rounds;               /* passes over the guests */
@@ -153,7 +153,7 @@ struct queue {
     LIST_HEAD(, source) sources;
     LIST_HEAD(, guest) hosts;     /* attachments to queues that watch this one */
     TAILQ_HEAD(line, guest) line; /* the standby list, the one that has waited longest first */
-    int line_length;
+    int standby_count;
     unsigned visits;                                 /* of queues that watch this one */
     struct rdma_event_channel *channel[DEVICES_MAX]; /* of each device, made when first needed */
     struct waitset *channel_waits[DEVICES_MAX];      /* the channel's wait set, owned by the channel; or NULL */
@@ -251,9 +251,9 @@ static inline void xs_queue_unlock(struct queue *queue)
  * descriptors. */
 int xs_queue_host(struct queue *host, struct queue *home);
 /* Attaches `home` to `host` on the home's standby list. Returns 0, or -1 and errno. */
-int xs_queue_line_up(struct queue *host, struct queue *home);
+int xs_queue_add_standby(struct queue *host, struct queue *home);
 /* Moves an attachment to the end of the standby list, so that the host stops watching. */
-void xs_queue_step_back(struct guest *guest);
+void xs_queue_demote(struct guest *guest);
 /* Sets the timer for the host's next poll of a home that it does not watch. */
 void xs_queue_look_again(struct guest *guest);
 /* Returns the attachment of `home` to `host`, or NULL. */

@@ -126,7 +126,7 @@ struct sock {
     struct op_list accepts; /* pending accepts */
     struct op *next_accept; /* the accept that the next request is answered for; NULL: the first */
     TAILQ_HEAD(incoming_socks, sock) half_open, arrived; /* oldest first */
-    int half_open_count, half_open_alone;                /* of half_open; those of them on private queues */
+    int half_open_count, half_open_private;              /* of half_open; those of them on private queues */
     int arrived_count;
     /* ns, how long a half-open connection may be silent while requests wait; 0: the default */
     uint64_t patience;

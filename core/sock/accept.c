@@ -103,7 +103,7 @@ static struct sock *listener_at(const struct queue *home)
 }
 
 /* If a promotion fails for lack of resources, it is tried again at the queue's next timer. */
-void xs_line_looked(struct queue *home, struct guest *guest, bool found)
+void xs_standby_polled(struct queue *home, struct guest *guest, bool found)
 {
     struct sock *listener = listener_at(home);
 
@@ -111,11 +111,11 @@ void xs_line_looked(struct queue *home, struct guest *guest, bool found)
         struct guest *other = longest_away(listener);
 
         if (other != NULL) {
-            xs_queue_step_back(other);
+            xs_queue_demote(other);
             (void)xs_queue_host(guest->host, home);
         }
     }
-    if (guest->in_line)
+    if (guest->on_standby)
         xs_queue_look_again(guest);
 }
 
@@ -136,7 +136,7 @@ void xs_accept_spent(struct sock *listener, struct op *op)
     xs_guest_use_unlocked(guest, -1);
     if (--guest->accepts > 0)
         return;
-    if (guest->in_line)
+    if (guest->on_standby)
         xs_queue_unhost(guest);
     else
         call_next(listener);
@@ -172,7 +172,7 @@ static int come(struct sock *listener, struct queue *queue, int count)
     if (xs_queue_guest(queue, home) == NULL) {
         int result = begin_watching(listener, queue);
 
-        if (result < 0 || (result == 0 && xs_queue_line_up(queue, home) < 0))
+        if (result < 0 || (result == 0 && xs_queue_add_standby(queue, home) < 0))
             return -1;
     }
     struct guest *guest = xs_queue_guest(queue, home);
@@ -183,7 +183,7 @@ static int come(struct sock *listener, struct queue *queue, int count)
 }
 
 /* Append the accepts of a queue, or of a blocking call (NULL), to the pending ones. -1 and errno. */
-static int line_up(struct sock *listener, struct queue *queue, struct op_list *ops, int count)
+static int add_standby(struct sock *listener, struct queue *queue, struct op_list *ops, int count)
 {
     if (queue != NULL && come(listener, queue, count) < 0)
         return -1;
@@ -328,7 +328,7 @@ static int start(struct sock *listener, const struct ask *ask, struct queue *que
             xs_limit(listener, op, listener->receive_limit);
         STAILQ_INSERT_TAIL(&ops, op, link);
     }
-    if (line_up(listener, waiter == NULL ? queue : NULL, &ops, ask->count) < 0)
+    if (add_standby(listener, waiter == NULL ? queue : NULL, &ops, ask->count) < 0)
         goto unwind;
     xs_listener_match(listener);
     return 0;

@@ -79,7 +79,7 @@ static void count_half_open(struct sock *listener, const struct sock *sock, int 
 {
     listener->half_open_count += change;
     if (sock->alone)
-        listener->half_open_alone += change;
+        listener->half_open_private += change;
 }
 
 /* Remove the socket from the listener's lists. Called with both locks. */
@@ -143,7 +143,7 @@ static void set_alarm(struct sock *listener)
 
     if (half_open != NULL)
         xs_sock_wake_by(listener, half_open->since + ESTABLISH_LIMIT_NS);
-    if (listener->half_open_alone > 0)
+    if (listener->half_open_private > 0)
         xs_sock_wake_by(listener, ns_after(now_ns(), ALONE_LOOK_NS));
     if (arrived != NULL && !STAILQ_EMPTY(&listener->accepts))
         xs_sock_wake_by(listener, arrived->since + OWN_LIMIT_NS);
@@ -285,7 +285,7 @@ void xs_incoming_event(struct sock *sock, const struct rdma_cm_event *event)
 
 /* A message from the peer shows that it is ready, even if its RTU was lost (life.c). No other thread polls a
  * private queue before the accept. */
-static void look_at_the_lonely(struct sock *listener)
+static void check_private_half_open(struct sock *listener)
 {
     struct sock *sock;
 
@@ -306,8 +306,8 @@ void xs_incoming_timeout(struct sock *listener)
 
     while ((sock = TAILQ_FIRST(&listener->half_open)) != NULL && now - sock->since >= ESTABLISH_LIMIT_NS)
         end_incoming(listener, sock);
-    if (listener->half_open_alone > 0)
-        look_at_the_lonely(listener);
+    if (listener->half_open_private > 0)
+        check_private_half_open(listener);
     listener->listened = true;
     xs_listener_match(listener);
     listener->listened = false;
@@ -323,7 +323,7 @@ enum incoming_room xs_incoming_room(struct sock *listener, const struct op *op)
     bool alone = op->waiter != NULL;
     const struct sock *oldest;
 
-    if (!is_full(listener) && (!alone || listener->half_open_alone < HALF_OPEN_ALONE_MAX))
+    if (!is_full(listener) && (!alone || listener->half_open_private < HALF_OPEN_ALONE_MAX))
         return ROOM;
     TAILQ_FOREACH (oldest, &listener->half_open, incoming) {
         if (!alone || oldest->alone)
@@ -444,7 +444,7 @@ bool xs_incoming_request(struct sock *listener, struct request *request, const s
     struct sock *sock;
     struct queue *home;
 
-    if (op->waiter != NULL && listener->half_open_alone >= HALF_OPEN_ALONE_MAX)
+    if (op->waiter != NULL && listener->half_open_private >= HALF_OPEN_ALONE_MAX)
         make_room(listener, true, from, false);
     else if (is_full(listener))
         make_room(listener, false, from, false);

@@ -20,7 +20,7 @@ struct lookup {
     STAILQ_ENTRY(lookup) link; /* in `line`; this and the next three members are guarded by `lock`, below */
     /* the socket that waits for the answer; NULL: dropped, and the thread frees the lookup */
     struct sock *sock;
-    bool in_line, answered;
+    bool on_standby, answered;
     /* EAI_..., once answered; from then on this and the next two members belong to the socket */
     int error;
     struct addrinfo *found; /* the whole list; owned */
@@ -204,7 +204,7 @@ static void *run(void *unused)
     pthread_mutex_lock(&lock);
     while ((lookup = STAILQ_FIRST(&line)) != NULL) {
         STAILQ_REMOVE_HEAD(&line, link);
-        lookup->in_line = false;
+        lookup->on_standby = false;
         pthread_mutex_unlock(&lock);
         look_up(lookup);
         pthread_mutex_lock(&lock);
@@ -233,7 +233,7 @@ int xs_lookup_start(struct lookup *lookup, struct sock *sock)
     }
     if (threads > 0) { /* a running thread will process it */
         lookup->sock = sock;
-        lookup->in_line = true;
+        lookup->on_standby = true;
         STAILQ_INSERT_TAIL(&line, lookup, link);
         error = 0;
     }
@@ -247,9 +247,9 @@ int xs_lookup_start(struct lookup *lookup, struct sock *sock)
 void xs_lookup_drop(struct lookup *lookup)
 {
     pthread_mutex_lock(&lock);
-    bool under_way = lookup->sock != NULL && !lookup->in_line && !lookup->answered;
+    bool under_way = lookup->sock != NULL && !lookup->on_standby && !lookup->answered;
 
-    if (lookup->in_line)
+    if (lookup->on_standby)
         STAILQ_REMOVE(&line, lookup, lookup, link);
     lookup->sock = NULL;
     pthread_mutex_unlock(&lock);

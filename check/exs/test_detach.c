@@ -119,14 +119,14 @@ START_TEST(after_its_last_use)
 }
 END_TEST
 
-static const struct guest *guest_at(exs_qhandle_t handle, int number)
+static const struct attachment *guest_at(exs_qhandle_t handle, int number)
 {
     struct queue *queue = xs_queue_get(handle);
     struct sock *sock = xs_sock_get_locked(number);
 
     ck_assert_ptr_nonnull(queue);
     ck_assert_ptr_nonnull(sock);
-    const struct guest *guest = xs_queue_guest(queue, atomic_load(&sock->home));
+    const struct attachment *guest = xs_queue_attachment(queue, atomic_load(&sock->home));
 
     xs_sock_put_locked(sock);
     xs_queue_put(queue);
@@ -142,11 +142,11 @@ START_TEST(kept_between_operations)
 
     pair_open(&pair, AF_INET, SOCK_STREAM);
     double start = seconds_now();
-    const struct guest *before = NULL;
+    const struct attachment *before = NULL;
 
     for (int i = 0; i < ROUNDS; i++) {
         receive_by(&pair, queue);
-        const struct guest *guest = guest_at(queue, pair.server);
+        const struct attachment *guest = guest_at(queue, pair.server);
 
         changes += guest != before;
         before = guest;

@@ -86,7 +86,7 @@ static int driven(struct queue *host, const struct ends *ends, int done)
 
         xs_sock_put(sock);
         mutex_lock(&home->lock);
-        const struct guest *guest = xs_queue_guest(host, home);
+        const struct attachment *guest = xs_queue_attachment(host, home);
 
         attached += guest != NULL;
         count += guest != NULL && guest->round == host->rounds;
@@ -132,7 +132,7 @@ START_TEST(turns)
     for (int i = 0; i < GUESTS; i++)
         while (inbox_take(&box, EXS_EVT_CLOSE, ends.client[i]).exs_evt_type != EXS_EVT_CLOSE)
             ;
-    ck_assert_int_eq(atomic_load(&host->guest_count), 0); /* the queue is the inbox's still */
+    ck_assert_int_eq(atomic_load(&host->attachment_count), 0); /* the queue is the inbox's still */
     free(box.kept);
     must(exs_blocking_close(listener));
 }

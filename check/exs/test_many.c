@@ -246,7 +246,7 @@ END_TEST
 static int watchers(void)
 {
     struct queue *home = home_of(listener);
-    const struct guest *guest;
+    const struct attachment *guest;
     int count = 0;
 
     mutex_lock(&home->lock);
@@ -261,7 +261,7 @@ static bool stands_in_line(const struct loop *loop)
     struct queue *host = xs_queue_get(loop->queue), *home = home_of(listener);
 
     mutex_lock(&home->lock);
-    const struct guest *guest = xs_queue_guest(host, home);
+    const struct attachment *guest = xs_queue_attachment(host, home);
     bool on_standby = guest != NULL && guest->on_standby;
 
     mutex_unlock(&home->lock);

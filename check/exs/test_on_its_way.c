@@ -157,7 +157,7 @@ static int guests;
 
 static void have_guests(void)
 {
-    atomic_store(&host->guest_count, guests);
+    atomic_store(&host->attachment_count, guests);
 }
 
 /* One that becomes a guest while somebody looks does not wait until no more packets come. Here it has been one before, and
@@ -175,7 +175,7 @@ START_TEST(a_guest_is_heard)
     ck_assert_int_eq(exs_blocking_send(guest.server, "g", 1, 0, NULL), 1);
     look_anew();
     host = conn_of(scene.server)->nic->queue;
-    guests = atomic_exchange(&host->guest_count, 0);
+    guests = atomic_exchange(&host->attachment_count, 0);
     ck_assert_int_gt(guests, 0);
     left = 100 * PACKETS;
     meanwhile = 99 * PACKETS;

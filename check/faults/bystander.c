@@ -7,21 +7,21 @@
 
 #define GUESTS 4 /* connections at once */
 
-static struct guest {
+static struct attachment {
     int socket; /* 0: none */
     char bytes[HELLO];
 } guests[GUESTS];
 static exs_qhandle_t queue;
 static exs_acceptaddr_t element;
 
-static void receive(struct guest *guest)
+static void receive(struct attachment *guest)
 {
     must(exs_recv(guest->socket, guest->bytes, HELLO, MSG_WAITALL, queue, guest, NULL));
 }
 
 static void handle(int listener, const exs_event_t *event)
 {
-    struct guest *guest = event->exs_evt_ahandle;
+    struct attachment *guest = event->exs_evt_ahandle;
 
     ck_assert_msg(event->exs_evt_errno == 0, "the bystander's %s: %s", exs_strevent(event->exs_evt_type),
                   strerrorname_np(event->exs_evt_errno));

@@ -53,7 +53,7 @@ bool xs_progress_is_needed(const struct queue *home)
 
 /* ---- The thread ----------------------------------------------------------------------------------------- */
 
-static bool has_idle_guests(struct queue *queue)
+static bool has_idle_attachments(struct queue *queue)
 {
     mutex_lock(&queue->events_lock);
     bool has = !TAILQ_EMPTY(&queue->idle);
@@ -77,7 +77,7 @@ static void *run(void *unused)
         return NULL;
     wait.fd = queue->fd;
     while (!atomic_load(&ends)) { /* pairs with the store in xs_progress_end() */
-        (void)poll(&wait, 1, has_idle_guests(queue) ? IDLE_MS : -1);
+        (void)poll(&wait, 1, has_idle_attachments(queue) ? IDLE_MS : -1);
         /* returns no events, because no operation names this queue */
         (void)xs_queue_dequeue(queue, &event, 1, BY_LEVEL);
     }
@@ -129,11 +129,11 @@ void xs_progress_ensure(struct sock *sock)
                sock->number, strerror(errno));
         return;
     }
-    struct guest *guest = xs_queue_guest(queue, home);
+    struct attachment *attachment = xs_queue_attachment(queue, home);
 
     mutex_lock(&queue->events_lock);
-    if (guest->uses == 0)
-        xs_guest_use(guest, 1);
+    if (attachment->uses == 0)
+        xs_attachment_use(attachment, 1);
     mutex_unlock(&queue->events_lock);
 }
 
@@ -151,7 +151,7 @@ void xs_progress_end(void)
     doorbell_retrigger(&queue->raise);
     mutex_unlock(&queue->events_lock);
     pthread_join(thread, NULL);
-    xs_queue_release_guests(queue);
+    xs_queue_release_attachments(queue);
     xs_queue_unref(queue);
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * detach.c - ends the attachment of a guest to a host (guest.c) when the host has no use for it any more.
+ * detach.c - ends the attachment of a attachment to a host (attach.c) when the host has no use for it any more.
  *
  * A use is an operation or a poll whose event goes to the host; an accept of the host that is pending at a listener;
- * or a socket that the host owns and whose home is the guest. For the queue of the progress thread, pending sends are
+ * or a socket that the host owns and whose home is the attachment. For the queue of the progress thread, pending sends are
  * a use (progress.c). The host counts them. Without a use, connections would wake the host needlessly, and queues
- * that were used once would occupy the guest's descriptors and the kernel's limits.
+ * that were used once would occupy the attachment's descriptors and the kernel's limits.
  *
  * An attachment without a use is kept for a while, because a loop that starts one operation after the other would
  * have to make it again each time. After that the next turn of the host ends it, or another queue that starts to
@@ -18,67 +18,67 @@
 #define KEPT_NS (NS_PER_S / 100) /* time that an attachment is kept after its last use */
 #define DETACHED_AT_ONCE 16      /* attachments detached in one pass */
 
-void xs_guest_use(struct guest *guest, int change)
+void xs_attachment_use(struct attachment *attachment, int change)
 {
-    struct queue *host = guest->host;
-    bool was_idle = guest->uses == 0;
+    struct queue *host = attachment->host;
+    bool was_idle = attachment->uses == 0;
 
-    guest->uses += change;
-    if (was_idle && guest->uses > 0) {
-        TAILQ_REMOVE(&host->idle, guest, of_idle);
-    } else if (!was_idle && guest->uses == 0) {
-        guest->idle_since = now_ns();
-        TAILQ_INSERT_TAIL(&host->idle, guest, of_idle);
+    attachment->uses += change;
+    if (was_idle && attachment->uses > 0) {
+        TAILQ_REMOVE(&host->idle, attachment, of_idle);
+    } else if (!was_idle && attachment->uses == 0) {
+        attachment->idle_since = now_ns();
+        TAILQ_INSERT_TAIL(&host->idle, attachment, of_idle);
     }
 }
 
-void xs_guest_use_unlocked(struct guest *guest, int change)
+void xs_attachment_use_unlocked(struct attachment *attachment, int change)
 {
-    mutex_lock(&guest->host->events_lock);
-    xs_guest_use(guest, change);
-    mutex_unlock(&guest->host->events_lock);
+    mutex_lock(&attachment->host->events_lock);
+    xs_attachment_use(attachment, change);
+    mutex_unlock(&attachment->host->events_lock);
 }
 
-void xs_guest_unuse(struct guest *guest)
+void xs_attachment_unuse(struct attachment *attachment)
 {
-    mutex_lock(&guest->host->events_lock);
-    xs_guest_use(guest, -guest->uses);
-    mutex_unlock(&guest->host->events_lock);
+    mutex_lock(&attachment->host->events_lock);
+    xs_attachment_use(attachment, -attachment->uses);
+    mutex_unlock(&attachment->host->events_lock);
 }
 
 /* Called with the host's events_lock. */
-static bool was_kept_long(const struct guest *guest, uint64_t now)
+static bool was_kept_long(const struct attachment *attachment, uint64_t now)
 {
-    return guest->uses == 0 && now - guest->idle_since >= KEPT_NS;
+    return attachment->uses == 0 && now - attachment->idle_since >= KEPT_NS;
 }
 
-bool xs_has_idle_guests(const struct queue *host)
+bool xs_has_idle_attachments(const struct queue *host)
 {
-    const struct guest *first = TAILQ_FIRST(&host->idle);
+    const struct attachment *first = TAILQ_FIRST(&host->idle);
 
     return first != NULL && was_kept_long(first, now_ns());
 }
 
 /* Is the attachment unused? Called with the lock of its `home`, under which no use can be added. */
-static bool is_unused(struct guest *guest, bool at_once)
+static bool is_unused(struct attachment *attachment, bool at_once)
 {
-    mutex_lock(&guest->host->events_lock);
-    bool is_unused = at_once ? guest->uses == 0 : was_kept_long(guest, now_ns());
+    mutex_lock(&attachment->host->events_lock);
+    bool is_unused = at_once ? attachment->uses == 0 : was_kept_long(attachment, now_ns());
 
-    mutex_unlock(&guest->host->events_lock);
+    mutex_unlock(&attachment->host->events_lock);
     return is_unused;
 }
 
 bool xs_detach_idle_hosts(struct queue *home, bool at_once)
 {
-    struct guest *guest, *next;
+    struct attachment *attachment, *next;
     bool any = false;
 
-    for (guest = LIST_FIRST(&home->hosts); guest != NULL; guest = next) {
-        next = LIST_NEXT(guest, of_home);
-        if (!is_unused(guest, at_once))
+    for (attachment = LIST_FIRST(&home->hosts); attachment != NULL; attachment = next) {
+        next = LIST_NEXT(attachment, of_home);
+        if (!is_unused(attachment, at_once))
             continue;
-        xs_queue_unhost(guest);
+        xs_queue_unhost(attachment);
         any = true;
     }
     return any;
@@ -88,22 +88,22 @@ bool xs_detach_idle_hosts(struct queue *home, bool at_once)
  * many. */
 static int find_idle(struct queue *host, struct queue *homes[DETACHED_AT_ONCE])
 {
-    const struct guest *guest;
+    const struct attachment *attachment;
     uint64_t now = now_ns();
     int count = 0;
 
     mutex_lock(&host->events_lock);
-    TAILQ_FOREACH (guest, &host->idle, of_idle) {
-        if (count == DETACHED_AT_ONCE || !was_kept_long(guest, now))
+    TAILQ_FOREACH (attachment, &host->idle, of_idle) {
+        if (count == DETACHED_AT_ONCE || !was_kept_long(attachment, now))
             break;
-        xs_queue_ref(guest->home);
-        homes[count++] = guest->home;
+        xs_queue_ref(attachment->home);
+        homes[count++] = attachment->home;
     }
     mutex_unlock(&host->events_lock);
     return count;
 }
 
-void xs_detach_idle_guests(struct queue *host)
+void xs_detach_idle_attachments(struct queue *host)
 {
     struct queue *homes[DETACHED_AT_ONCE];
     int count = find_idle(host, homes);
@@ -112,10 +112,10 @@ void xs_detach_idle_guests(struct queue *host)
         struct queue *home = homes[i];
 
         mutex_lock(&home->lock);
-        struct guest *guest = xs_queue_guest(host, home);
+        struct attachment *attachment = xs_queue_attachment(host, home);
 
-        if (guest != NULL && is_unused(guest, false))
-            xs_queue_unhost(guest);
+        if (attachment != NULL && is_unused(attachment, false))
+            xs_queue_unhost(attachment);
         xs_queue_unlock(home);
         xs_queue_unref(home);
     }

@@ -139,8 +139,8 @@ static __attribute__((noinline)) void try_return(struct queue *queue)
     mutex_lock(&queue->events_lock);
 }
 
-struct op *xs_op_new(struct queue *queue, struct guest *guest, int type, int sockno, exs_ahandle_t ahandle,
-                     struct waiter *waiter)
+struct op *xs_op_new(struct queue *queue, struct attachment *attachment, int type, int sockno,
+                     exs_ahandle_t ahandle, struct waiter *waiter)
 {
     struct op *op = NULL;
 
@@ -149,9 +149,9 @@ struct op *xs_op_new(struct queue *queue, struct guest *guest, int type, int soc
         try_return(queue);
     if (have_free(queue)) {
         op = take_free(&queue->free_ops, queue);
-        op->guest = guest;
-        if (guest != NULL)
-            xs_guest_use(guest, 1);
+        op->attachment = attachment;
+        if (attachment != NULL)
+            xs_attachment_use(attachment, 1);
         queue->free_count--;
         xs_queue_ref(queue);
         queue->pending++;
@@ -243,8 +243,8 @@ static void give_elsewhere(struct queue *queue, struct op *op, bool has_event)
 {
     mutex_lock(&queue->events_lock);
     queue->pending--;
-    if (op->guest != NULL)
-        xs_guest_use(op->guest, -1);
+    if (op->attachment != NULL)
+        xs_attachment_use(op->attachment, -1);
     if (!has_event) {
         op_free(queue, op);
     } else {

@@ -15,7 +15,7 @@
 
 struct bounce;
 struct files;
-struct guest;
+struct attachment;
 struct ibv_mr;
 struct memory;
 struct queue;
@@ -116,7 +116,7 @@ struct op {
 
     /* If not at_home: the attachment that counts this operation as a use, so that the queue drives the socket until
      * the event (detach.c); or NULL. */
-    struct guest *guest;
+    struct attachment *attachment;
 };
 
 STAILQ_HEAD(op_list, op);

@@ -255,7 +255,7 @@ int exs_qdelete(exs_qhandle_t qhandle)
         return -1;
     }
     /* Two queues that are attached to each other would hold references to each other for ever. */
-    xs_queue_release_guests(queue);
+    xs_queue_release_attachments(queue);
     become_private(queue);
     xs_queue_unref(queue);
     return 0;

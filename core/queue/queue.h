@@ -12,7 +12,7 @@
  * that run it sleep on what its wait sets list (waitset.h), and are woken when that changes (`sleepers`).
  *
  * An operation may name a queue other than its socket's home. The home is then attached to the named queue: the named
- * queue is the `host`, the home its `guest`, and struct guest is the attachment. The host's epoll contains the home's
+ * queue is the `host`, the home its `attachment`, and struct attachment is the attachment. The host's epoll contains the home's
  * descriptors and the host drives the home, so an application watches only the descriptor of the queue that it named.
  * The attachment lasts as long as the host has a use for it (detach.c). If too many queues would watch the home of a
  * listener, further ones are on a standby list, the `line`: they watch no descriptor, but poll the home on a timer
@@ -21,7 +21,7 @@
  * The queue that the application gave a socket to (sock.h, `owner`) may be another one than its home: a connection
  * that was answered for an accept of one queue may be returned by an accept of another.
  *
- * A turn is one pass over a queue: its completions, connection events and timers, then those of its guests.
+ * A turn is one pass over a queue: its completions, connection events and timers, then those of its attachments.
  *
  * Locks are taken in this order: socket slot, listener's queue, home queue, regions (memory.h), nic's map, events.
  */
@@ -54,10 +54,10 @@ struct source {
     struct waitset *waits; /* owned by a device; or NULL */
 };
 
-/* An attachment of one queue, the home, to another, the host (guest.c). Owned by both; both locks are held to make or
+/* An attachment of one queue, the home, to another, the host (attach.c). Owned by both; both locks are held to make or
  * free it. */
-struct guest {
-    LIST_ENTRY(guest) of_host, of_home;
+struct attachment {
+    LIST_ENTRY(attachment) of_host, of_home;
     struct queue *host;
     struct queue *home; /* a reference */
 
@@ -68,7 +68,7 @@ struct guest {
      * attachment is in the host's list `idle`, since `idle_since` (ns, clock.h). */
     int uses;
     uint64_t idle_since;
-    TAILQ_ENTRY(guest) of_idle;
+    TAILQ_ENTRY(attachment) of_idle;
 
     /* Written with both locks. on_standby: on the standby list, so that the host polls the home on a timer. unwatched:
      * the host polls the home on a timer, because no descriptor was free, until there is one. */
@@ -76,9 +76,9 @@ struct guest {
     bool unwatched;
 
     /* guarded by the home's lock: */
-    int accepts;               /* the host's, that wait at a listener */
-    unsigned visit;            /* not on_standby: the home's `visits` when the host last drove it */
-    TAILQ_ENTRY(guest) behind; /* on_standby */
+    int accepts;                    /* the host's, that wait at a listener */
+    unsigned visit;                 /* not on_standby: the home's `visits` when the host last drove it */
+    TAILQ_ENTRY(attachment) behind; /* on_standby */
 };
 
 struct op_chunk; /* operations allocated together */
@@ -89,7 +89,7 @@ struct queue {
     _Atomic int refs;
     /* Number of attached queues. Pairs with nothing: a queue that has just been attached makes the descriptor
      * readable. */
-    _Atomic int guest_count;
+    _Atomic int attachment_count;
     /* A connect of the private queue's socket failed, so xs_queue_strip() may close descriptors. Set by
      * xs_open_failed(); pairs with the load in xs_release_home(). */
     _Atomic bool failed;
@@ -110,7 +110,7 @@ struct queue {
     bool is_a_calls;
     bool drives_sends; /* the queue of the library's progress thread (progress.c) */
     struct spin spin;  /* whether threads that wait for this queue busy-poll first */
-    int fd;            /* epoll: the sources, those of guests, and `raise`; -1 for a private queue */
+    int fd;            /* epoll: the sources, those of attachments, and `raise`; -1 for a private queue */
 
     struct mutex events_lock;
     /* guarded by events_lock: */
@@ -130,15 +130,15 @@ struct queue {
      * operation. */
     _Atomic int dequeuers;
     LIST_HEAD(, xs_sleeper) sleepers;
-    LIST_HEAD(, guest) guests;
-    /* guests that the queue has no use for, the longest unused one first */
-    TAILQ_HEAD(idle_guests, guest) idle;
+    LIST_HEAD(, attachment) attachments;
+    /* attachments that the queue has no use for, the longest unused one first */
+    TAILQ_HEAD(idle_attachments, attachment) idle;
     int migrated;                  /* sockets that it owns and whose home is another queue */
-    int lines;                     /* guests that are on_standby or unwatched */
+    int lines;                     /* attachments that are on_standby or unwatched */
     struct doorbell look;          /* the timer for polling these */
     int depth_probe[DEPTH_PROBES]; /* epolls that are never readable (sources.c); -1: none */
-    unsigned rounds;               /* passes over the guests */
-    bool has_stuck;                /* some guest is `stuck` */
+    unsigned rounds;               /* passes over the attachments */
+    bool has_stuck;                /* some attachment is `stuck` */
     /* A loop busy-polls between its iterations, so `raise` is kept set. Read without the lock it pairs with nothing:
      * a stale value causes at most a needless wake-up. */
     atomic_bool is_kept_readable;
@@ -151,8 +151,8 @@ struct queue {
     struct op_list done;
     int own_pending; /* operations from own_free that were started and have not completed */
     LIST_HEAD(, source) sources;
-    LIST_HEAD(, guest) hosts;     /* attachments to queues that watch this one */
-    TAILQ_HEAD(line, guest) line; /* the standby list, the one that has waited longest first */
+    LIST_HEAD(, attachment) hosts;     /* attachments to queues that watch this one */
+    TAILQ_HEAD(line, attachment) line; /* the standby list, the one that has waited longest first */
     int standby_count;
     unsigned visits;                                 /* of queues that watch this one */
     struct rdma_event_channel *channel[DEVICES_MAX]; /* of each device, made when first needed */
@@ -220,9 +220,9 @@ void xs_ops_free(struct queue *queue);
 void xs_ops_return(struct queue *queue);
 
 /* Takes an operation from the queue's pool; its event goes to the queue, or to `waiter`. It counts as a use of
- * `guest`, which may be NULL, until it ends. Returns NULL and ENOMEM on failure. */
-struct op *xs_op_new(struct queue *queue, struct guest *guest, int type, int sockno, exs_ahandle_t ahandle,
-                     struct waiter *waiter);
+ * `attachment`, which may be NULL, until it ends. Returns NULL and ENOMEM on failure. */
+struct op *xs_op_new(struct queue *queue, struct attachment *attachment, int type, int sockno,
+                     exs_ahandle_t ahandle, struct waiter *waiter);
 /* Like xs_op_new(), for a socket whose home is this queue. The queue's lock must be held, now and when the operation
  * is completed or cancelled. All of a socket's operations whose events go to its home must be made so, to keep their
  * events in order. */
@@ -245,28 +245,28 @@ static inline void xs_queue_unlock(struct queue *queue)
     mutex_unlock(&queue->lock);
 }
 
-/* Attaches `home` to `host`, or returns 0 at once if it is attached. The caller must count its use (xs_guest_use())
+/* Attaches `home` to `host`, or returns 0 at once if it is attached. The caller must count its use (xs_attachment_use())
  * before it releases the lock, or the attachment may end. Called with the home's lock, as are the functions from here
- * to xs_guest_watch_again(). Returns 0, or -1 and errno; ENOSPC: the kernel allows no more epolls that watch these
+ * to xs_attachment_watch_again(). Returns 0, or -1 and errno; ENOSPC: the kernel allows no more epolls that watch these
  * descriptors. */
 int xs_queue_host(struct queue *host, struct queue *home);
 /* Attaches `home` to `host` on the home's standby list. Returns 0, or -1 and errno. */
 int xs_queue_add_standby(struct queue *host, struct queue *home);
 /* Moves an attachment to the end of the standby list, so that the host stops watching. */
-void xs_queue_demote(struct guest *guest);
+void xs_queue_demote(struct attachment *attachment);
 /* Sets the timer for the host's next poll of a home that it does not watch. */
-void xs_queue_look_again(struct guest *guest);
+void xs_queue_look_again(struct attachment *attachment);
 /* Returns the attachment of `home` to `host`, or NULL. */
-struct guest *xs_queue_guest(const struct queue *host, const struct queue *home);
+struct attachment *xs_queue_attachment(const struct queue *host, const struct queue *home);
 /* Ends the attachment and drops its reference to the home, which must not be the last one; xs_queue_leave_hosts()
  * ends all. */
-void xs_queue_unhost(struct guest *guest);
+void xs_queue_unhost(struct attachment *attachment);
 void xs_queue_leave_hosts(struct queue *home);
 /* Add a source of the home to the host's epoll, or remove it. Adding returns 0, or -1 and errno. */
-int xs_guest_watch(struct guest *guest, const struct source *source);
-void xs_guest_unwatch(const struct guest *guest, const struct source *source);
+int xs_attachment_watch(struct attachment *attachment, const struct source *source);
+void xs_attachment_unwatch(const struct attachment *attachment, const struct source *source);
 /* Tries to watch the home of an attachment that is `unwatched`, or sets the timer for the next poll. */
-void xs_guest_watch_again(struct guest *guest);
+void xs_attachment_watch_again(struct attachment *attachment);
 
 /* Returns the queue's CM event channel for a device, made at first use; NULL and errno on failure. Called with the
  * lock. */
@@ -288,14 +288,14 @@ struct turn {
     bool stuck;    /* and no descriptor signals it */
 };
 
-/* Runs the queue and its guests once. Called without the lock. Returns with events_lock held, and with all events in
+/* Runs the queue and its attachments once. Called without the lock. Returns with events_lock held, and with all events in
  * the queue's list. */
 void xs_turn(struct queue *queue, struct turn *turn);
 /* Runs the queue alone: completions, connection events, timers. With BY_LEVEL the last two, which cost system calls,
  * wait for a turn without completions, for a limited number of turns and a limited time. Called with the lock. */
 void xs_turn_home(struct queue *queue, struct turn *turn);
-/* Runs those guests that have work. Called without the lock. */
-void xs_turn_guests(struct queue *queue, struct turn *turn);
+/* Runs those attachments that have work. Called without the lock. */
+void xs_turn_attachments(struct queue *queue, struct turn *turn);
 /* Polls for completions, without reading events or arming, for a caller that will run the queue or sleep. Returns
  * true if there were completions, or packets that may lead to some. Called without the lock. */
 bool xs_queue_look(struct queue *queue);
@@ -331,21 +331,21 @@ void xs_queue_rest(struct queue *queue);
 void xs_rest_for_others(struct queue *home);
 /* Updates `waits`, after completions were polled or work requests posted. Called with the lock. */
 void xs_queue_note_waits(struct queue *queue);
-/* Ends the attachments of all guests, since a queue that was deleted drives nothing. Called without the lock. */
-void xs_queue_release_guests(struct queue *queue);
+/* Ends the attachments of all attachments, since a queue that was deleted drives nothing. Called without the lock. */
+void xs_queue_release_attachments(struct queue *queue);
 
-/* Change the number of the host's uses of the guest. Called with the host's events_lock, and without. */
-void xs_guest_use(struct guest *guest, int change);
-void xs_guest_use_unlocked(struct guest *guest, int change);
+/* Change the number of the host's uses of the attachment. Called with the host's events_lock, and without. */
+void xs_attachment_use(struct attachment *attachment, int change);
+void xs_attachment_use_unlocked(struct attachment *attachment, int change);
 /* Sets the number of uses to 0. Called without the host's events_lock. */
-void xs_guest_unuse(struct guest *guest);
+void xs_attachment_unuse(struct attachment *attachment);
 /* Ends attachments of the home that have been unused for a while, or, `at_once`, that are unused now. Called with the
  * home's lock. Returns true if there were any. */
 bool xs_detach_idle_hosts(struct queue *home, bool at_once);
-/* Returns true if the host has guests that have been unused for a while. Called with the host's events_lock. */
-bool xs_has_idle_guests(const struct queue *host);
+/* Returns true if the host has attachments that have been unused for a while. Called with the host's events_lock. */
+bool xs_has_idle_attachments(const struct queue *host);
 /* Ends their attachments. Called without locks. */
-void xs_detach_idle_guests(struct queue *host);
+void xs_detach_idle_attachments(struct queue *host);
 
 /* Sets the socket's deadline (ns, 0 = none); the threads and hosts that wait for the queue wake up then. Called with
  * the lock. */

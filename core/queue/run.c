@@ -273,9 +273,9 @@ void xs_turn(struct queue *queue, struct turn *turn)
 {
     mutex_lock(&queue->lock);
     xs_turn_home(queue, turn);
-    if (!turn->busy && atomic_load(&queue->guest_count) > 0) {
+    if (!turn->busy && atomic_load(&queue->attachment_count) > 0) {
         xs_queue_unlock(queue);
-        xs_turn_guests(queue, turn);
+        xs_turn_attachments(queue, turn);
         mutex_lock(&queue->events_lock);
         return;
     }

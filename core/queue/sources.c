@@ -60,32 +60,32 @@ void xs_queue_hide(struct queue *queue)
 }
 
 /* Unregister from the queue's own epoll set, and from those of the hosts before `end`. */
-static void unwatch_until(const struct queue *queue, const struct guest *end, const struct source *source)
+static void unwatch_until(const struct queue *queue, const struct attachment *end, const struct source *source)
 {
-    const struct guest *guest;
+    const struct attachment *attachment;
 
     if (queue->fd >= 0)
         fds_unwatch(queue->fd, source->fd);
-    LIST_FOREACH (guest, &queue->hosts, of_home) {
-        if (guest == end)
+    LIST_FOREACH (attachment, &queue->hosts, of_home) {
+        if (attachment == end)
             return;
-        xs_guest_unwatch(guest, source);
+        xs_attachment_unwatch(attachment, source);
     }
 }
 
 static int watch_everywhere(struct queue *queue, struct source *source)
 {
-    struct guest *guest;
+    struct attachment *attachment;
 
     if ((queue->fd >= 0 || !LIST_EMPTY(&queue->hosts)) && show(source) < 0)
         return -1;
     if (watch_own(queue, source->fd) < 0)
         return -1;
-    LIST_FOREACH (guest, &queue->hosts, of_home) {
-        if (!guest->unwatched && xs_guest_watch(guest, source) < 0) {
+    LIST_FOREACH (attachment, &queue->hosts, of_home) {
+        if (!attachment->unwatched && xs_attachment_watch(attachment, source) < 0) {
             int saved = errno;
 
-            unwatch_until(queue, guest, source);
+            unwatch_until(queue, attachment, source);
             errno = saved;
             return -1;
         }

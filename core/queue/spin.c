@@ -78,9 +78,9 @@ static void learn(struct spin *spin, bool is_empty)
     atomic_store_explicit(&spin->leaves, (1u << vain) - 1, memory_order_relaxed);
 }
 
-static bool has_guests(struct queue *queue)
+static bool has_attachments(struct queue *queue)
 {
-    return atomic_load_explicit(&queue->guest_count, memory_order_relaxed) > 0;
+    return atomic_load_explicit(&queue->attachment_count, memory_order_relaxed) > 0;
 }
 
 /* The time to poll after the last activity: `ns`, or 0 if the thread should sleep at once. */
@@ -138,11 +138,11 @@ static bool look(struct queue *queue, struct search *search, bool *over)
 
 /* The sources of attached queues are signaled through the epoll descriptor only, which busy polling does not
  * check. Therefore poll no longer than the busy-polling time. */
-static void limit_for_guests(struct queue *queue, struct search *search, uint64_t now)
+static void limit_for_attachments(struct queue *queue, struct search *search, uint64_t now)
 {
     uint64_t limit = ns_after(now, search->ns);
 
-    if (search->for_events && has_guests(queue) && limit < search->limit)
+    if (search->for_events && has_attachments(queue) && limit < search->limit)
         search->limit = limit;
 }
 
@@ -157,7 +157,7 @@ static enum spun spin(struct queue *queue, struct search *search)
     bool late = now >= ns_after(search->active, search->ns), over = false;
     uint64_t time = late ? 0 : search->is_budget ? search->ns : spin_time(queue, search->ns, now);
 
-    limit_for_guests(queue, search, now);
+    limit_for_attachments(queue, search, now);
     while (!over && now < ns_after(search->active, time) && now < search->limit && ns_of(queue) == ns) {
         bool came = look(queue, search, &over);
 
@@ -173,7 +173,7 @@ static enum spun spin(struct queue *queue, struct search *search)
         xs_run(queue);
         turn = now + TURN_NS;
         over = search->is_over(search->argument);
-        limit_for_guests(queue, search, now);
+        limit_for_attachments(queue, search, now);
     }
     bool is_empty = !over && (now < search->limit || time == 0);
 
@@ -215,9 +215,9 @@ static bool has_events(void *argument)
 
 /* Attached queues are checked in a pass, not by busy polling, so a queue that has them returns to the caller
  * for each pass. */
-static bool has_events_or_guests(void *queue)
+static bool has_events_or_attachments(void *queue)
 {
-    return has_guests(queue) || has_events(queue);
+    return has_attachments(queue) || has_events(queue);
 }
 
 static bool spin_for_events(struct queue *queue, struct search *search)
@@ -242,8 +242,8 @@ bool xs_spin_for_events(struct queue *queue, uint64_t limit)
     if (search.ns == 0)
         return false;
     if (search.ns == NEVER_NS) {
-        search.is_over = has_events_or_guests;
-        if (has_guests(queue)) {
+        search.is_over = has_events_or_attachments;
+        if (has_attachments(queue)) {
             yield_cpu(now_ns());
             return true;
         }

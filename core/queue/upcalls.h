@@ -11,7 +11,7 @@
 #include <sys/queue.h>
 
 struct conn;
-struct guest;
+struct attachment;
 struct ibv_wc;
 struct nic;
 struct queue;
@@ -42,7 +42,7 @@ void xs_sock_told(int number, uint64_t identity);
 bool xs_sock_was(int number);
 /* A queue on the standby list has polled the listener whose home this is; `found`: something had arrived. The queue
  * may take the place of one that watches it. Called with the home's lock. */
-void xs_standby_polled(struct queue *home, struct guest *guest, bool found);
+void xs_standby_polled(struct queue *home, struct attachment *attachment, bool found);
 
 /* ---- Polls ------------------------------------------------------------------------------------------ */
 

@@ -55,10 +55,10 @@ static struct op *next_accept(const struct sock *listener)
 static int begin_watching(struct sock *listener, struct queue *queue)
 {
     struct queue *home = atomic_load(&listener->home);
-    const struct guest *guest;
+    const struct attachment *attachment;
     int count = 0;
 
-    LIST_FOREACH (guest, &home->hosts, of_home)
+    LIST_FOREACH (attachment, &home->hosts, of_home)
         count++;
     if (count >= WATCHERS_MAX && !xs_detach_idle_hosts(home, true))
         return 0;
@@ -69,7 +69,7 @@ static int begin_watching(struct sock *listener, struct queue *queue)
  * or memory, it stays on standby. */
 static void call_next(struct sock *listener)
 {
-    const struct guest *first = TAILQ_FIRST(&atomic_load(&listener->home)->line);
+    const struct attachment *first = TAILQ_FIRST(&atomic_load(&listener->home)->line);
 
     if (first != NULL)
         (void)begin_watching(listener, first->host);
@@ -77,16 +77,16 @@ static void call_next(struct sock *listener)
 
 /* The host whose last poll of the listener is the longest ago, except those with a pending exs_poll of the
  * listener. NULL: there is none. */
-static struct guest *longest_away(const struct sock *listener)
+static struct attachment *longest_away(const struct sock *listener)
 {
     const struct queue *home = atomic_load(&listener->home);
-    struct guest *guest, *found = NULL;
+    struct attachment *attachment, *found = NULL;
 
-    LIST_FOREACH (guest, &home->hosts, of_home) {
-        if (xs_poll_waits(listener, guest->host))
+    LIST_FOREACH (attachment, &home->hosts, of_home) {
+        if (xs_poll_waits(listener, attachment->host))
             continue;
-        if (found == NULL || home->visits - guest->visit > home->visits - found->visit)
-            found = guest;
+        if (found == NULL || home->visits - attachment->visit > home->visits - found->visit)
+            found = attachment;
     }
     return found;
 }
@@ -103,20 +103,20 @@ static struct sock *listener_at(const struct queue *home)
 }
 
 /* If a promotion fails for lack of resources, it is tried again at the queue's next timer. */
-void xs_standby_polled(struct queue *home, struct guest *guest, bool found)
+void xs_standby_polled(struct queue *home, struct attachment *attachment, bool found)
 {
     struct sock *listener = listener_at(home);
 
-    if (listener != NULL && begin_watching(listener, guest->host) == 0 && found) {
-        struct guest *other = longest_away(listener);
+    if (listener != NULL && begin_watching(listener, attachment->host) == 0 && found) {
+        struct attachment *other = longest_away(listener);
 
         if (other != NULL) {
             xs_queue_demote(other);
-            (void)xs_queue_host(guest->host, home);
+            (void)xs_queue_host(attachment->host, home);
         }
     }
-    if (guest->on_standby)
-        xs_queue_look_again(guest);
+    if (attachment->on_standby)
+        xs_queue_look_again(attachment);
 }
 
 struct op *xs_accept_told(struct sock *listener, struct op *op)
@@ -131,13 +131,13 @@ void xs_accept_spent(struct sock *listener, struct op *op)
     STAILQ_REMOVE(&listener->accepts, op, op, link);
     if (op->waiter != NULL)
         return;
-    struct guest *guest = xs_queue_guest(op->pool, atomic_load(&listener->home));
+    struct attachment *attachment = xs_queue_attachment(op->pool, atomic_load(&listener->home));
 
-    xs_guest_use_unlocked(guest, -1);
-    if (--guest->accepts > 0)
+    xs_attachment_use_unlocked(attachment, -1);
+    if (--attachment->accepts > 0)
         return;
-    if (guest->on_standby)
-        xs_queue_unhost(guest);
+    if (attachment->on_standby)
+        xs_queue_unhost(attachment);
     else
         call_next(listener);
 }
@@ -145,15 +145,15 @@ void xs_accept_spent(struct sock *listener, struct op *op)
 void xs_accepts_end(struct sock *listener, int error)
 {
     struct queue *home = atomic_load(&listener->home);
-    struct guest *guest;
+    struct attachment *attachment;
     struct op *op;
 
-    LIST_FOREACH (guest, &home->hosts, of_home) {
-        xs_guest_use_unlocked(guest, -guest->accepts);
-        guest->accepts = 0;
+    LIST_FOREACH (attachment, &home->hosts, of_home) {
+        xs_attachment_use_unlocked(attachment, -attachment->accepts);
+        attachment->accepts = 0;
     }
-    while ((guest = TAILQ_FIRST(&home->line)) != NULL)
-        xs_queue_unhost(guest);
+    while ((attachment = TAILQ_FIRST(&home->line)) != NULL)
+        xs_queue_unhost(attachment);
     listener->next_accept = NULL;
     while ((op = STAILQ_FIRST(&listener->accepts)) != NULL) {
         STAILQ_REMOVE_HEAD(&listener->accepts, link);
@@ -169,16 +169,16 @@ static int come(struct sock *listener, struct queue *queue, int count)
 {
     struct queue *home = atomic_load(&listener->home);
 
-    if (xs_queue_guest(queue, home) == NULL) {
+    if (xs_queue_attachment(queue, home) == NULL) {
         int result = begin_watching(listener, queue);
 
         if (result < 0 || (result == 0 && xs_queue_add_standby(queue, home) < 0))
             return -1;
     }
-    struct guest *guest = xs_queue_guest(queue, home);
+    struct attachment *attachment = xs_queue_attachment(queue, home);
 
-    guest->accepts += count;
-    xs_guest_use_unlocked(guest, count);
+    attachment->accepts += count;
+    xs_attachment_use_unlocked(attachment, count);
     return 0;
 }
 

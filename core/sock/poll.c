@@ -40,9 +40,9 @@ void xs_poll_release(struct polling *polling)
     mutex_lock(&queue->events_lock);
     polling->is_released = true;
     for (int i = 0; i < polling->count; i++) {
-        if (polling->polled[i].guest != NULL)
-            xs_guest_use(polling->polled[i].guest, -1);
-        polling->polled[i].guest = NULL;
+        if (polling->polled[i].attachment != NULL)
+            xs_attachment_use(polling->polled[i].attachment, -1);
+        polling->polled[i].attachment = NULL;
     }
     mutex_unlock(&queue->events_lock);
 }
@@ -253,14 +253,14 @@ static int end_at_once(struct polled *polled, short ready)
 }
 
 /* Have the poll's queue drive the socket until the poll is over, which it may be already. */
-static void use_guest(struct polled *polled, struct guest *guest)
+static void use_attachment(struct polled *polled, struct attachment *attachment)
 {
-    mutex_lock(&guest->host->events_lock);
+    mutex_lock(&attachment->host->events_lock);
     if (!polled->polling->is_released) {
-        polled->guest = guest;
-        xs_guest_use(guest, 1);
+        polled->attachment = attachment;
+        xs_attachment_use(attachment, 1);
     }
-    mutex_unlock(&guest->host->events_lock);
+    mutex_unlock(&attachment->host->events_lock);
 }
 
 /* Put the element into the socket's list if the socket has a queue; a socket without one is ready at once.
@@ -275,7 +275,7 @@ static int begin_sock(struct polled *polled, struct sock *sock, struct queue *qu
     if (xs_queue_host(queue, home) < 0)
         return -1;
     if (home != queue)
-        use_guest(polled, xs_queue_guest(queue, home));
+        use_attachment(polled, xs_queue_attachment(queue, home));
     if (!queue->is_a_calls)
         sock->driver = queue->handle;
     polled->sock = sock;

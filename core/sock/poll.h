@@ -20,7 +20,7 @@
 #include "core/base/doorbell.h"
 #include "core/queue/op.h"
 
-struct guest;
+struct attachment;
 struct queue;
 struct sock;
 struct stop;
@@ -32,7 +32,7 @@ struct polled {
     struct sock *sock;
     /* The attachment by which the poll's queue drives the socket until the poll is over; or NULL. Guarded by that
      * queue's events_lock. */
-    struct guest *guest;
+    struct attachment *attachment;
     /* The socket's home while this is in the socket's list, else NULL. A thread that finds its own home here holds
      * the lock under which that was stored, and so pairs with the store by that lock. */
     _Atomic(struct queue *) home;

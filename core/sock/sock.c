@@ -94,11 +94,11 @@ static void count_migrated(const struct sock *sock, int change)
 
     if (owner == NULL || owner == home)
         return;
-    struct guest *guest = xs_queue_guest(owner, home);
+    struct attachment *attachment = xs_queue_attachment(owner, home);
 
     mutex_lock(&owner->events_lock);
     owner->migrated += change;
-    xs_guest_use(guest, change);
+    xs_attachment_use(attachment, change);
     mutex_unlock(&owner->events_lock);
 }
 
@@ -206,7 +206,7 @@ static __attribute__((noinline)) struct op *op_elsewhere(struct sock *sock, stru
     if (xs_queue_host(to, home) < 0)
         return NULL;
     sock->driver = to->handle;
-    return xs_op_new(to, xs_queue_guest(to, home), type, sock->number, ahandle, waiter);
+    return xs_op_new(to, xs_queue_attachment(to, home), type, sock->number, ahandle, waiter);
 }
 
 static __attribute__((noinline)) struct op *op_otherwise(struct sock *sock, struct queue *queue, int type,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * guest_turn.c - a host's pass over its guests (guest.c). Its epoll tells which of them have work; the others are not
+ * attach_poll.c - a host's pass over its attachments (attach.c). Its epoll tells which of them have work; the others are not
  * polled.
  */
 #include "core/base/clock.h"
@@ -17,49 +17,49 @@ struct ready {
 /* ---- Finding the queues that have work ------------------------------------------------------------------- */
 
 /* Add a queue once per round, with a reference. Called with events_lock. */
-static void take_ready(struct guest *guest, struct ready *ready)
+static void take_ready(struct attachment *attachment, struct ready *ready)
 {
-    if (guest->round == guest->host->rounds || ready->count == READY_MAX)
+    if (attachment->round == attachment->host->rounds || ready->count == READY_MAX)
         return;
-    guest->round = guest->host->rounds;
-    guest->stuck = false;
-    xs_queue_ref(guest->home);
-    ready->homes[ready->count++] = guest->home;
+    attachment->round = attachment->host->rounds;
+    attachment->stuck = false;
+    xs_queue_ref(attachment->home);
+    ready->homes[ready->count++] = attachment->home;
 }
 
 /* If the timer has expired, mark the attachments that are polled by timer. */
 static void note_looks(struct queue *host)
 {
-    struct guest *guest;
+    struct attachment *attachment;
 
     if (host->look.at == NEVER_NS || now_ns() < host->look.at)
         return;
     doorbell_time(&host->look, NEVER_NS);
-    LIST_FOREACH (guest, &host->guests, of_host) {
-        if (guest->on_standby || guest->unwatched)
-            guest->stuck = host->has_stuck = true;
+    LIST_FOREACH (attachment, &host->attachments, of_host) {
+        if (attachment->on_standby || attachment->unwatched)
+            attachment->stuck = host->has_stuck = true;
     }
 }
 
 static void take_stuck(struct queue *host, struct ready *ready)
 {
-    struct guest *guest;
+    struct attachment *attachment;
 
     host->has_stuck = false;
-    LIST_FOREACH (guest, &host->guests, of_host) {
-        if (guest->stuck)
-            take_ready(guest, ready);
-        host->has_stuck = host->has_stuck || guest->stuck;
+    LIST_FOREACH (attachment, &host->attachments, of_host) {
+        if (attachment->stuck)
+            take_ready(attachment, ready);
+        host->has_stuck = host->has_stuck || attachment->stuck;
     }
 }
 
 /* Used if epoll_wait() fails. */
 static void take_all(struct queue *host, struct ready *ready)
 {
-    struct guest *guest;
+    struct attachment *attachment;
 
-    LIST_FOREACH (guest, &host->guests, of_host) {
-        take_ready(guest, ready);
+    LIST_FOREACH (attachment, &host->attachments, of_host) {
+        take_ready(attachment, ready);
     }
 }
 
@@ -74,7 +74,8 @@ static bool find_ready(struct queue *host, struct ready *ready, struct turn *tur
     note_looks(host);
     if (host->has_stuck)
         take_stuck(host, ready);
-    int count = atomic_load(&host->guest_count) > host->lines ? epoll_wait(host->fd, events, READY_MAX, 0) : 0;
+    int count =
+        atomic_load(&host->attachment_count) > host->lines ? epoll_wait(host->fd, events, READY_MAX, 0) : 0;
 
     if (count < 0)
         take_all(host, ready);
@@ -83,7 +84,7 @@ static bool find_ready(struct queue *host, struct ready *ready, struct turn *tur
             take_ready(events[i].data.ptr, ready);
     }
     turn->left = turn->left || count == READY_MAX || ready->count == READY_MAX;
-    bool has_idle = xs_has_idle_guests(host);
+    bool has_idle = xs_has_idle_attachments(host);
 
     mutex_unlock(&host->events_lock);
     return has_idle;
@@ -95,29 +96,29 @@ static bool find_ready(struct queue *host, struct ready *ready, struct turn *tur
 static void note_stuck(struct queue *host, const struct queue *home)
 {
     mutex_lock(&host->events_lock);
-    struct guest *guest = xs_queue_guest(host, home);
+    struct attachment *attachment = xs_queue_attachment(host, home);
 
-    if (guest != NULL)
-        guest->stuck = host->has_stuck = true;
+    if (attachment != NULL)
+        attachment->stuck = host->has_stuck = true;
     mutex_unlock(&host->events_lock);
 }
 
 /* The host has polled `home`; `found`: there were CM events or timers. */
 static void note_visit(struct queue *host, struct queue *home, bool found)
 {
-    struct guest *guest = xs_queue_guest(host, home);
+    struct attachment *attachment = xs_queue_attachment(host, home);
 
-    if (guest != NULL && guest->on_standby)
-        xs_standby_polled(home, guest, found);
-    else if (guest != NULL)
-        guest->visit = ++home->visits;
-    if (guest != NULL && guest->unwatched)
-        xs_guest_watch_again(guest);
-    if (guest != NULL && host->drives_sends && !xs_progress_is_needed(home))
-        xs_guest_unuse(guest);
+    if (attachment != NULL && attachment->on_standby)
+        xs_standby_polled(home, attachment, found);
+    else if (attachment != NULL)
+        attachment->visit = ++home->visits;
+    if (attachment != NULL && attachment->unwatched)
+        xs_attachment_watch_again(attachment);
+    if (attachment != NULL && host->drives_sends && !xs_progress_is_needed(home))
+        xs_attachment_unuse(attachment);
 }
 
-static void turn_guest(struct queue *host, struct queue *home, struct turn *turn)
+static void turn_attachment(struct queue *host, struct queue *home, struct turn *turn)
 {
     struct turn own = {.watched = turn->watched};
 
@@ -133,16 +134,16 @@ static void turn_guest(struct queue *host, struct queue *home, struct turn *turn
     turn->stuck = turn->stuck || own.stuck;
 }
 
-void xs_turn_guests(struct queue *host, struct turn *turn)
+void xs_turn_attachments(struct queue *host, struct turn *turn)
 {
     struct ready ready;
 
-    if (atomic_load(&host->guest_count) == 0)
+    if (atomic_load(&host->attachment_count) == 0)
         return;
     bool has_idle = find_ready(host, &ready, turn);
 
     for (int i = 0; i < ready.count; i++)
-        turn_guest(host, ready.homes[i], turn);
+        turn_attachment(host, ready.homes[i], turn);
     if (has_idle)
-        xs_detach_idle_guests(host);
+        xs_detach_idle_attachments(host);
 }

@@ -518,12 +518,12 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("ended early");
-    TCase *untold = add_case(suite, "untold", 20), *told = add_case(suite, "told", 20),
+    TCase *unreported = add_case(suite, "unreported", 20), *told = add_case(suite, "told", 20),
           *end = add_case(suite, "the end", 20), *closes = add_case(suite, "closes", 20),
           *files = add_bare_case(suite, "files", 20);
 
-    tcase_add_loop_test(untold, without_a_queue, 0, 4);
-    tcase_add_test(untold, before_one_without_a_queue);
+    tcase_add_loop_test(unreported, without_a_queue, 0, 4);
+    tcase_add_test(unreported, before_one_without_a_queue);
     tcase_add_test(told, behind_it);
     tcase_add_test(told, messages_behind_it);
     tcase_add_checked_fixture(files, folder_open_mapped, NULL);

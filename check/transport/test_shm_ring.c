@@ -164,14 +164,14 @@ END_TEST
 START_TEST(little_is_told_together)
 {
     size_t limit = 0;
-    unsigned untold = 0;
+    unsigned unreported = 0;
     uint64_t head = 0;
 
     for (int i = 0; i < 1000; i++) {
         ck_assert(put(100, 6) && take(100, 6));
-        untold = atomic_load(&in.control->head) == head ? untold + 1 : 0;
+        unreported = atomic_load(&in.control->head) == head ? unreported + 1 : 0;
         head = atomic_load(&in.control->head);
-        ck_assert_uint_lt(untold, 64);
+        ck_assert_uint_lt(unreported, 64);
     }
     ck_assert(put(100, 6) && take(100, 6) && atomic_load(&in.control->head) != in.at);
     ck_assert(!shm_ring_tell(&in) && atomic_load(&in.control->head) == in.at);

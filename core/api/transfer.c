@@ -37,7 +37,7 @@ static inline int check_connected(const struct sock *sock, bool receives)
 
     if (error == 0)
         return 0;
-    return error == ECANCELED ? xs_untold(sock) : xs_fails(error);
+    return error == ECANCELED ? xs_unreported(sock) : xs_fails(error);
 }
 
 /* ---- Sending ----------------------------------------------------------------------------------- */

@@ -16,14 +16,14 @@ static void set_torn(struct conn *conn)
 }
 
 /* The application must learn of the failed send before it sends more. A blocking call reports it by its return;
- * an event must be dequeued first (xs_sock_told()). */
-static void set_untold(const struct conn *conn, struct op *op)
+ * an event must be dequeued first (xs_sock_reported()). */
+static void set_unreported(const struct conn *conn, struct op *op)
 {
     if (op->waiter != NULL)
         return;
-    op->untold = true;
+    op->unreported = true;
     op->identity = conn->sock->identity;
-    atomic_fetch_or_explicit(&conn->sock->sent, SENT_UNTOLD, memory_order_relaxed);
+    atomic_fetch_or_explicit(&conn->sock->sent, SENT_UNREPORTED, memory_order_relaxed);
 }
 
 void xs_send_follows(struct conn *conn, const struct op *op)
@@ -43,7 +43,7 @@ static void break_it(struct conn *conn)
     xs_conn_spoil(conn);
 }
 
-int xs_untold(const struct sock *sock)
+int xs_unreported(const struct sock *sock)
 {
     return xs_refuse(ECANCELED, "socket %d: an earlier send has failed: dequeue its event before sending more",
                      sock->number);
@@ -173,7 +173,7 @@ static void end_from(struct conn *conn, struct op *failed, int error, bool in_tu
 
     if (failed->posted > 0)
         set_torn(conn);
-    set_untold(conn, failed);
+    set_unreported(conn, failed);
     end_one(conn, failed, error, in_turn);
     for (; op != NULL; op = next) {
         next = STAILQ_NEXT(op, link);

@@ -12,7 +12,7 @@
  *                                      message, started    it is sent whole      continue
  *   the send fails: SO_SNDTIMEO, a     stream              ETIMEDOUT, EIO,       complete with ECANCELED, as does
  *   file that is shorter or can't be                       ENOMEM, and the       the end of the stream, which is open
- *   read, no memory, memlock limit                         number of bytes sent  for writing again. It is untold, and
+ *   read, no memory, memlock limit                         number of bytes sent  for writing again. It is unreported, and
  *                                                                                torn if any bytes were sent
  *                                      message,            ETIMEDOUT, EIO,       continue
  *                                      not started         ENOMEM
@@ -29,9 +29,9 @@
  *   SENT_TORN          the stream stops in the middle of a send. A send that starts now and sends a byte makes it
  *                      whole, as the application decided to continue. If the end of the stream is due (exs_shutdown,
  *                      EXS_SHUT_WR, a close), the connection breaks instead
- *   SENT_UNTOLD        a send has failed, and its event was not dequeued: new sends and exs_shutdown fail with
+ *   SENT_UNREPORTED        a send has failed, and its event was not dequeued: new sends and exs_shutdown fail with
  *                      ECANCELED, and a close breaks the connection. Dequeuing the event ends this state
- *   SENT_TORN_UNTOLD   both
+ *   SENT_TORN_UNREPORTED   both
  *   SENT_LOST          the connection broke before all that was sent had arrived: a close that lingers reports it
  *
  * A receive that ends early loses no bytes: it reports those that it has, and later ones go to the next receive.
@@ -62,6 +62,6 @@ void xs_send_follows(struct conn *conn, const struct op *op);
 void xs_end_refused(struct conn *conn) __attribute__((cold));
 
 /* Returns -1 and ECANCELED, for a call that must wait until the event of a failed send was dequeued. */
-int xs_untold(const struct sock *sock) __attribute__((cold));
+int xs_unreported(const struct sock *sock) __attribute__((cold));
 
 #endif

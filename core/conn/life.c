@@ -33,7 +33,7 @@ inline __attribute__((always_inline)) int xs_conn_may_send(const struct conn *co
         return EPIPE;
     if (conn_broken(conn))
         return xs_conn_ended_in_order(conn) ? EPIPE : conn->error;
-    return sock_sent(conn->sock) & SENT_UNTOLD ? ECANCELED : 0;
+    return sock_sent(conn->sock) & SENT_UNREPORTED ? ECANCELED : 0;
 }
 
 inline __attribute__((always_inline)) bool xs_conn_is_served(const struct conn *conn)

@@ -353,8 +353,8 @@ void xs_ops_free(struct queue *queue)
     const struct op *op;
 
     STAILQ_FOREACH (op, &queue->events, link) {
-        if (op->untold)
-            xs_sock_told(op->event.exs_evt_socket, op->identity);
+        if (op->unreported)
+            xs_sock_reported(op->event.exs_evt_socket, op->identity);
     }
     while ((chunk = STAILQ_FIRST(&queue->chunks)) != NULL) {
         STAILQ_REMOVE_HEAD(&queue->chunks, link);
@@ -373,8 +373,8 @@ int xs_events_take(struct queue *queue, exs_event_t *events, int most)
 
         STAILQ_REMOVE_HEAD(&queue->events, link);
         events[count++] = op->event;
-        if (op->untold)
-            xs_sock_told(op->event.exs_evt_socket, op->identity);
+        if (op->unreported)
+            xs_sock_reported(op->event.exs_evt_socket, op->identity);
         op_free(queue, op);
     }
     queue->taken += (unsigned)count;

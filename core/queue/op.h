@@ -48,7 +48,7 @@ struct op {
     bool all_posted : 1; /* send: nothing is left to give to the device */
     bool failed : 1;     /* send: a work request completed with an error */
     /* send: it failed without being cancelled, and no other send may start before its event is dequeued (ending.h) */
-    bool untold : 1;
+    bool unreported : 1;
     bool last : 1;       /* send: the end of the stream follows it */
     bool waitall : 1;    /* receive */
     bool peeks : 1;      /* receive: the data is copied and stays in the ring buffer */
@@ -90,7 +90,7 @@ struct op {
     };
     union {
         uint64_t number;   /* send, one-sided: counts the connection's sends and one-sided operations from 0 */
-        uint64_t identity; /* if untold: the socket's identity */
+        uint64_t identity; /* if unreported: the socket's identity */
     };
     union {
         uint64_t remote; /* one-sided: the address in the peer's memory */

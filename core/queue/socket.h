@@ -21,7 +21,7 @@ struct polled;
 struct queue;
 
 /* What was sent on a socket, and is not complete (ending.h). */
-enum sent { SENT_WHOLE = 0, SENT_TORN = 1, SENT_UNTOLD = 2, SENT_TORN_UNTOLD = 3, SENT_LOST = 4 };
+enum sent { SENT_WHOLE = 0, SENT_TORN = 1, SENT_UNREPORTED = 2, SENT_TORN_UNREPORTED = 3, SENT_LOST = 4 };
 
 /* Keepalive (probe.c), unless options change it: */
 #define PROBE_S 8 /* s, between two probes of an idle peer */
@@ -93,7 +93,7 @@ struct sock {
     exs_qhandle_t driver; /* without an owner: the last queue that an operation of the socket named */
     struct conn *conn;    /* NULL: there is no queue pair */
     /* enum sent (ending.h): whether all that was sent is complete. Written with the lock, but a thread that dequeues
-     * the event clears SENT_UNTOLD without. Pairs with nothing: a thread that learned of the event from another one
+     * the event clears SENT_UNREPORTED without. Pairs with nothing: a thread that learned of the event from another one
      * is ordered by that. */
     _Atomic uint8_t sent;
 

@@ -37,7 +37,7 @@ bool xs_sock_has_peer(const struct sock *sock);
 int xs_sock_foreign_ops(const struct sock *sock, const struct queue *queue);
 /* The event of a failed send was dequeued: the socket of this number may send again, if it has this identity. Takes
  * no lock. */
-void xs_sock_told(int number, uint64_t identity);
+void xs_sock_reported(int number, uint64_t identity);
 /* Returns true if the number was a socket's and is not any more. */
 bool xs_sock_was(int number);
 /* A queue on the standby list has polled the listener whose home this is; `found`: something had arrived. The queue

@@ -58,8 +58,8 @@ int xs_start_shutdown(const struct ask *ask)
         ;
     else if (sock->state != SOCK_CONNECTED)
         errno = ENOTCONN;
-    else if (ask->how != SHUT_RD && sock_sent(sock) & SENT_UNTOLD)
-        result = xs_untold(sock);
+    else if (ask->how != SHUT_RD && sock_sent(sock) & SENT_UNREPORTED)
+        result = xs_unreported(sock);
     else
         result = begin_shutdown(sock, ask->how, queue, ask->ahandle, ask->waiter);
     xs_sock_put_locked(sock);

@@ -256,7 +256,7 @@ uint32_t xs_sock_count(void)
 }
 
 /* The event may belong to a socket that was closed, whose number another socket has now. */
-void xs_sock_told(int number, uint64_t identity)
+void xs_sock_reported(int number, uint64_t identity)
 {
     struct slot *slot = slot_of(number);
 
@@ -266,7 +266,7 @@ void xs_sock_told(int number, uint64_t identity)
     struct sock *sock = atomic_load(&slot->sock);
 
     if (sock != NULL && sock->identity == identity)
-        atomic_fetch_and_explicit(&sock->sent, (uint8_t)~SENT_UNTOLD, memory_order_relaxed);
+        atomic_fetch_and_explicit(&sock->sent, (uint8_t)~SENT_UNREPORTED, memory_order_relaxed);
     atomic_fetch_sub(&slot->takers, 1);
 }
 

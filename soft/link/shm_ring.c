@@ -14,7 +14,7 @@
 #define NEAR 65536
 #define MORE 8
 #define TOOK_MAX ((UINT32_C(1) << 31) - 1) /* ns: the maximum in a header */
-#define UNTOLD_MAX 4096                    /* maximum free bytes that the receiver has not published yet */
+#define UNREPORTED_MAX 4096                /* maximum free bytes that the receiver has not published yet */
 #define POPULATE_MAX 65536                 /* maximum bytes that are allocated ahead of need */
 
 static size_t whole(size_t length)
@@ -289,7 +289,7 @@ bool shm_ring_taken(struct shm_ring *ring, const struct shm_train *train)
     if (train->length >= COPY_LONG)
         tell_processor(ring);
     ring->at += train->whole;
-    return ring->at - ring->told_at >= UNTOLD_MAX && shm_ring_tell(ring);
+    return ring->at - ring->told_at >= UNREPORTED_MAX && shm_ring_tell(ring);
 }
 
 bool shm_ring_tell(struct shm_ring *ring)

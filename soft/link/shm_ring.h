@@ -100,7 +100,7 @@ bool shm_ring_went_far(const struct shm_train *train);
 /* How long the sender reports its copy took, ns; 0: it was not asked. Only for batches of at least SHM_PACE_MIN
  * bytes. */
 uint64_t shm_ring_took(const struct shm_train *train);
-/* Frees the bytes of a batch that was copied; publishes the position once 4096 bytes (UNTOLD_MAX) are free. True: the
+/* Frees the bytes of a batch that was copied; publishes the position once 4096 bytes (UNREPORTED_MAX) are free. True: the
  * caller must wake the sender. */
 bool shm_ring_taken(struct shm_ring *ring, const struct shm_train *train);
 /* Publishes the receiver's position. True: the caller must wake the sender. */

@@ -286,7 +286,7 @@ END_TEST
 
 /* Nor has one that a message has broken which could not go where it was to go, though the peer had said by then
  * that it was done: what it sent did not arrive, and neither does what we send. */
-START_TEST(spoilt)
+START_TEST(failed_locally)
 {
     void *nowhere = mmap(NULL, 1, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     char byte;
@@ -351,7 +351,7 @@ int main(void)
     tcase_add_loop_test(tcase, behind_the_peers, 0, 3);
     tcase_add_loop_test(tcase, without_credit, 0, 3);
     tcase_add_test(tcase, broken);
-    tcase_add_test(tcase, spoilt);
+    tcase_add_test(tcase, failed_locally);
     tcase_add_test(tcase, blocking);
     return run_suite(suite);
 }

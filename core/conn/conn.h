@@ -143,14 +143,14 @@ struct conn {
     enum conn_state state;
     enum write_half writing;
     enum read_half reading;
-    bool noted;         /* opening: the device was notified that the peer has begun to send */
-    bool end_told;      /* we have acknowledged the peer's FIN */
-    bool end_arrived;   /* the peer has acknowledged our FIN */
-    bool spoilt;        /* this end has broken the connection, so the peer has not left in order */
-    int error;          /* why it is broken, an errno, from CONN_BROKEN on; 0 before */
-    uint32_t received;  /* posted receives that have not completed */
-    uint32_t next_slot; /* the receive slot that completes next */
-    void *handle;       /* names the connection in work requests, since completions may outlive it */
+    bool noted;          /* opening: the device was notified that the peer has begun to send */
+    bool end_told;       /* we have acknowledged the peer's FIN */
+    bool end_arrived;    /* the peer has acknowledged our FIN */
+    bool failed_locally; /* this end has broken the connection, so the peer has not left in order */
+    int error;           /* why it is broken, an errno, from CONN_BROKEN on; 0 before */
+    uint32_t received;   /* posted receives that have not completed */
+    uint32_t next_slot;  /* the receive slot that completes next */
+    void *handle;        /* names the connection in work requests, since completions may outlive it */
 
     /* credits */
     uint32_t credits; /* messages that we may send */
@@ -267,7 +267,7 @@ void xs_conn_hear(struct conn *conn);
  * drained. */
 void xs_conn_fail(struct conn *conn, int error) __attribute__((cold));
 /* Breaks it with ECONNRESET, for a reason that lies at this end. */
-void xs_conn_spoil(struct conn *conn) __attribute__((cold));
+void xs_conn_fail_locally(struct conn *conn) __attribute__((cold));
 /* Called after completions: drains a broken connection if the device holds none of its buffers any more. */
 void xs_conn_drain(struct conn *conn);
 static inline bool conn_broken(const struct conn *conn)
@@ -280,7 +280,8 @@ int xs_conn_errno(const struct conn *conn);
  * after that. */
 static inline bool xs_conn_ended_in_order(const struct conn *conn)
 {
-    return conn->reading == READ_ENDED && (conn->error == 0 || conn->error == ECONNRESET) && !conn->spoilt;
+    return conn->reading == READ_ENDED && (conn->error == 0 || conn->error == ECONNRESET) &&
+           !conn->failed_locally;
 }
 /* Returns true if one-sided operations, or sends whose bytes have to reach the peer, are pending. The end of the
  * stream is none of them, and if that was sent (`end_is_out`), all sends before it were. */

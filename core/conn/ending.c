@@ -40,7 +40,7 @@ void xs_sent_is_lost(struct conn *conn)
 static void break_it(struct conn *conn)
 {
     xs_sent_is_lost(conn);
-    xs_conn_spoil(conn);
+    xs_conn_fail_locally(conn);
 }
 
 int xs_unreported(const struct sock *sock)

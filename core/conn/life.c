@@ -59,10 +59,10 @@ void xs_conn_fail(struct conn *conn, int error)
         conn->device->modify_qp(conn->qp, &attr, IBV_QP_STATE);
 }
 
-void xs_conn_spoil(struct conn *conn)
+void xs_conn_fail_locally(struct conn *conn)
 {
     if (!conn_broken(conn))
-        conn->spoilt = true;
+        conn->failed_locally = true;
     xs_conn_fail(conn, ECONNRESET);
 }
 

@@ -21,7 +21,7 @@ static void finish_receive(struct conn *conn, struct op *op)
     xs_place_end(conn, op);
     /* The message can't be copied to its receive buffer. */
     if (op->error == EACCES && !sock_is_stream(conn->sock))
-        xs_conn_spoil(conn);
+        xs_conn_fail_locally(conn);
     xs_op_moved(op, op->posted);
     xs_op_complete(op, op->error);
 }
@@ -63,7 +63,7 @@ static bool advertise(struct conn *conn, struct op *op)
     if (xs_place_open(conn, op, &place) < 0) {
         if (!sock_is_stream(conn->sock)) { /* a STREAM uses the ring buffer instead */
             op->error = errno;
-            xs_conn_spoil(conn);
+            xs_conn_fail_locally(conn);
         }
         return false;
     }
@@ -353,7 +353,7 @@ void xs_rx_discard(struct conn *conn)
             conn->hidden_out = conn->hidden_in;
         xs_control_run(conn); /* returns the ring's free space to the peer */
     } else if (!discard_message(conn)) {
-        xs_conn_spoil(conn);
+        xs_conn_fail_locally(conn);
     }
 }
 

@@ -11,7 +11,7 @@
 #include "soft.h"
 #include "soft/verbs/verbs.h"
 
-/* Bytes: four packets of 4 KiB. A packet whose length differs from the previous one starts or ends a burst (train.c).
+/* Bytes: four packets of 4 KiB. A packet whose length differs from the previous one starts or ends a burst (burst.c).
  * The last packet of a WRITE with immediate data is longer than those in the middle, so it would need a burst for
  * itself. Without immediate data it goes with them, and so does a short, separate request with the immediate data. For
  * shorter messages there is no burst to save. */

@@ -58,7 +58,7 @@ static bool has_response(const struct msghdr *message)
     return false;
 }
 
-/* They come alone, or with other packets: a train that has what was read in it is lost as a whole, and sent
+/* They come alone, or with other packets: a burst that has what was read in it is lost as a whole, and sent
  * again. */
 static bool is_lost(const struct msghdr *message)
 {

@@ -96,7 +96,7 @@ static void longer_than_told(void)
 }
 static void longer_than_any(void)
 {
-    header(SOFT_TRAIN_LONG + 1, 1000, SHM_RING_BYTES);
+    header(SOFT_BURST_LONG + 1, 1000, SHM_RING_BYTES);
 }
 static void no_stride(void)
 {
@@ -128,9 +128,9 @@ static const struct lie {
     {"a tail further than the ring is long", tail_is_far, false},
     {"a tail that goes back", tail_goes_back, false},
     {"a tail before the first", tail_is_none, false},
-    {"a train of nothing", nothing_long, false},
-    {"a train longer than told", longer_than_told, false},
-    {"a train longer than any", longer_than_any, false},
+    {"a burst of nothing", nothing_long, false},
+    {"a burst longer than told", longer_than_told, false},
+    {"a burst longer than any", longer_than_any, false},
     {"packets of no length", no_stride, false},
     {"a skip over what was not told", skips_what_is_not_there, false},
     {"a head of what was not sent", head_is_ahead, true},

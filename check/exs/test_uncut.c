@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_uncut.c - trains of packets that the kernel will not cut, as on a route without checksum offload or on an
+ * test_uncut.c - bursts of packets that the kernel will not cut, as on a route without checksum offload or on an
  * older kernel, and sockets that are full: the packets go each by itself, and every byte comes.
  *
  * Both ends are in this process, on the embedded device and its UDP link. Its sendmsg and sendmmsg are these.
@@ -15,13 +15,13 @@
 
 enum { BYTES = 3000000 };
 
-/* What happens to trains that are to be cut, and to packets that go apart. */
+/* What happens to bursts that are to be cut, and to packets that go apart. */
 static const struct way {
     int cut;            /* the errno */
-    unsigned cut_every; /* of so many trains, one */
+    unsigned cut_every; /* of so many bursts, one */
     int apart;          /* the errno; 0: not all of them go in one call */
     unsigned apart_every;
-    bool goes_apart; /* from the first train on */
+    bool goes_apart; /* from the first burst on */
 } ways[] = {
     {EIO, 1, 0, 0, true},           {EINVAL, 1, 0, 2, true},       {EOPNOTSUPP, 1, EAGAIN, 3, true},
     {EIO, 1, ENOBUFS, 20, true},    {EIO, 1, EINTR, 3, true},      {EMSGSIZE, 2, 0, 2, false},
@@ -29,11 +29,11 @@ static const struct way {
     {EHOSTUNREACH, 3, 0, 0, false}, {ENETUNREACH, 3, 0, 0, false}, {ENOBUFS, 20, 0, 0, false},
 };
 static const struct way *way;
-static _Atomic unsigned trains, failed_trains, apart, failed_apart;
+static _Atomic unsigned bursts, failed_bursts, apart, failed_apart;
 
 /* ---- In place of the system's, for the library ---------------------------------------------------------- */
 
-static bool is_train(const struct msghdr *message)
+static bool is_burst(const struct msghdr *message)
 {
     struct msghdr copy = *message;
 
@@ -47,8 +47,8 @@ __attribute__((visibility("default"))) ssize_t sendmsg(int fd, const struct msgh
 {
     ssize_t (*next)(int, const struct msghdr *, int);
 
-    if (is_train(message) && atomic_fetch_add(&trains, 1) % way->cut_every == 0) {
-        atomic_fetch_add(&failed_trains, 1);
+    if (is_burst(message) && atomic_fetch_add(&bursts, 1) % way->cut_every == 0) {
+        atomic_fetch_add(&failed_bursts, 1);
         errno = way->cut;
         return -1;
     }
@@ -89,9 +89,9 @@ START_TEST(every_byte_comes)
     way = &ways[_i % COUNT(ways)];
     init_library();
     pass_both_ways(_i < COUNT(ways) ? AF_INET : AF_INET6);
-    ck_assert_uint_gt(atomic_load(&failed_trains), 0);
+    ck_assert_uint_gt(atomic_load(&failed_bursts), 0);
     if (way->goes_apart) /* and no socket tries a second time: this family's, and few more */
-        ck_assert_uint_le(atomic_load(&trains), 8);
+        ck_assert_uint_le(atomic_load(&bursts), 8);
     if (way->goes_apart || way->cut == EMSGSIZE)
         ck_assert_uint_gt(atomic_load(&apart), 10);
     else
@@ -106,7 +106,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("uncut");
-    TCase *tcase = add_bare_case(suite, "trains", 20);
+    TCase *tcase = add_bare_case(suite, "bursts", 20);
 
     setenv("EXS_LINK", "udp", 1);
     tcase_add_loop_test(tcase, every_byte_comes, 0, 2 * COUNT(ways));

@@ -118,17 +118,17 @@ static size_t segment_of(const struct msghdr *message)
 
 static ssize_t send_packets(int fd, const struct msghdr *message)
 {
-    static _Thread_local unsigned char train[PACKET];
+    static _Thread_local unsigned char burst[PACKET];
     size_t length = 0, segment = segment_of(message);
 
     for (size_t i = 0; i < message->msg_iovlen; i++) {
         ck_assert_uint_le(length + message->msg_iov[i].iov_len, PACKET);
-        memcpy(train + length, message->msg_iov[i].iov_base, message->msg_iov[i].iov_len);
+        memcpy(burst + length, message->msg_iov[i].iov_base, message->msg_iov[i].iov_len);
         length += message->msg_iov[i].iov_len;
     }
     for (size_t at = 0, n; at < length; at += n) {
         n = segment && segment < length - at ? segment : length - at;
-        send_badly(fd, train + at, n, message);
+        send_badly(fd, burst + at, n, message);
     }
     return (ssize_t)length;
 }

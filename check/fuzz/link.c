@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * link.c - fuzzes what the kernel gives to the UDP link: datagrams of one packet or a whole train, with right
+ * link.c - fuzzes what the kernel gives to the UDP link: datagrams of one packet or a whole burst, with right
  * checks and wrong ones, cut anywhere, with ancillary data that lies; behind it the engine, with
  * a queue pair of each transport, and multicast groups that the unreliable one goes into and leaves, with another beside
  * it.
@@ -126,13 +126,13 @@ static uint64_t clock_now(struct soft_clock *clock)
     return 1000000000;
 }
 
-static void swallow(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
+static void swallow(struct soft_link *link, const struct soft_path *path, uint8_t *burst, size_t length,
                     size_t stride)
 {
     (void)link;
     (void)path;
     (void)stride;
-    memset(train, 0xee, length);
+    memset(burst, 0xee, length);
 }
 
 static int receive(struct soft_wire *wire, struct ibv_context *context)
@@ -182,7 +182,7 @@ static size_t put_packet(uint8_t *at, const struct soft_path *path, unsigned id)
 }
 
 /* As long as `most` allows: some packets of one stride, or any bytes. Returns the length. */
-static size_t put_train(uint8_t *at, size_t most, const struct soft_path *path, int *stride)
+static size_t put_burst(uint8_t *at, size_t most, const struct soft_path *path, int *stride)
 {
     struct input *input = &world->input;
     uint8_t how = input_u8(input);
@@ -264,7 +264,7 @@ static bool put_datagram(struct mmsghdr *one)
     }
     if (world->grouped && how & 128)
         path.local = group(input_u8(&world->input));
-    one->msg_len = (unsigned)put_train(header->msg_iov->iov_base, header->msg_iov->iov_len, &path, &stride);
+    one->msg_len = (unsigned)put_burst(header->msg_iov->iov_base, header->msg_iov->iov_len, &path, &stride);
     memcpy(header->msg_name, &world->path.remote, sizeof world->path.remote);
     put_info(header, &path.local, how, stride);
     return true;

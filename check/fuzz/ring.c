@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ring.c - fuzzes what a peer writes into the memory that it shares, new or long in use: trains that are right,
+ * ring.c - fuzzes what a peer writes into the memory that it shares, new or long in use: bursts that are right,
  * and any word anywhere, before the receiver looks and while the sender has something to say; behind it the
  * engine, with one queue pair.
  *
@@ -38,8 +38,8 @@ static struct ring_world {
 
 /* ---- The peer ---- */
 
-/* A right train: a message of the queue pair's next number, or an acknowledgement. */
-static void put_train(uint8_t how)
+/* A right burst: a message of the queue pair's next number, or an acknowledgement. */
+static void put_burst(uint8_t how)
 {
     struct input *input = &world->input;
     struct soft_qp *qp = soft_qp_of(world->qp);
@@ -260,7 +260,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         switch (how & 3) {
         case 0:
-            put_train(how);
+            put_burst(how);
             break;
         case 1:
             put_control(how);

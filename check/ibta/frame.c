@@ -8,7 +8,7 @@
 #define LINK 8 /* bytes of ones in the place of InfiniBand's own link header */
 #define IPV4 20
 #define UDP 8
-#define IDS 64 /* a train has fewer packets */
+#define IDS 64 /* a burst has fewer packets */
 
 static uint8_t *put16(uint8_t *to, unsigned value)
 {

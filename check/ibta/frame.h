@@ -17,7 +17,7 @@
 #define FRAME_MAX 4400  /* bytes of a packet, from the BTH to the check */
 #define FRAME_DF 0x4000 /* don't fragment, of `fragment` */
 #define FRAME_ANY_ID                                                                                           \
-    0x10000 /* the receiver could not see the identification: any that a train's packet may have */
+    0x10000 /* the receiver could not see the identification: any that a burst's packet may have */
 
 /* One direction between two ends. Plain data, its holder's; all but id and fragment in network byte order. */
 struct frame {

@@ -49,7 +49,7 @@ static uint64_t now(struct bench *bench)
 }
 
 /* The device sends. */
-static void wire_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
+static void wire_send(struct soft_link *link, const struct soft_path *path, uint8_t *burst, size_t length,
                       size_t stride)
 {
     struct virtual_bench *virtual = of_link(link);
@@ -65,8 +65,8 @@ static void wire_send(struct soft_link *link, const struct soft_path *path, uint
     for (size_t at = 0; at < length; at += stride, frame.id++) {
         size_t size = at + stride < length ? stride : length - at;
 
-        icrc_store(train + at + size - ICRC_SIZE, icrc_compute(&flow, frame.id, train + at, size - ICRC_SIZE));
-        bench_arrival(&virtual->bench, virtual->time, &frame, train + at, size);
+        icrc_store(burst + at + size - ICRC_SIZE, icrc_compute(&flow, frame.id, burst + at, size - ICRC_SIZE));
+        bench_arrival(&virtual->bench, virtual->time, &frame, burst + at, size);
     }
 }
 

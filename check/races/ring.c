@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * ring.c - ring and doorbell: shm.c with its rings and bitmaps, between two contexts of which each has a thread,
- * as there are two processes. The rings have room for two trains, so that room is waited for, too.
+ * as there are two processes. The rings have room for two bursts, so that room is waited for, too.
  */
 #include <string.h>
 #include "core/base/fds.h"
@@ -16,8 +16,8 @@
 #define SHM_MTU 48
 #undef SHM_LOOKS_AGAIN
 #define SHM_LOOKS_AGAIN 1
-#undef SOFT_TRAIN_LONG
-#define SOFT_TRAIN_LONG 48
+#undef SOFT_BURST_LONG
+#define SOFT_BURST_LONG 48
 
 #ifdef __clang__ /* what is inline there has the file to itself only in the library */
 #pragma clang diagnostic ignored "-Wstatic-in-inline"
@@ -28,7 +28,7 @@
 #include "soft/link/shm.c"
 #include "soft/link/shm_peer.c"
 
-#define TRAIN 40  /* bytes; two of them fill a ring */
+#define BURST 40  /* bytes; two of them fill a ring */
 #define SLOTTED 2 /* peers of the context that has a bitmap */
 
 /* Two contexts, a process each; the second one has a peer for each thread that sends to it. */
@@ -69,7 +69,7 @@ void soft_input_shared(struct ibv_context *context, const struct soft_path *path
     struct end *end = context == there.shm.context ? &there : &here[peer - out];
     unsigned *took = &end->took[end == &there ? peer - in : 0];
 
-    EXPECT(length == TRAIN && bytes[0] == *took && bytes[TRAIN - 1] == *took);
+    EXPECT(length == BURST && bytes[0] == *took && bytes[BURST - 1] == *took);
     ++*took;
 }
 
@@ -154,14 +154,14 @@ static void send_one(int pair, unsigned number)
     size_t limit;
     uint8_t *at;
 
-    while ((at = link->room(link, TRAIN, &limit)) == NULL) {
+    while ((at = link->room(link, BURST, &limit)) == NULL) {
         shm_sent(&here[pair].shm);
         wakefd_sleep(&here[pair].wakefd);
         shm_receive(&here[pair].shm, true, true);
     }
-    for (int i = 0; i < TRAIN; i += TRAIN - 1)
+    for (int i = 0; i < BURST; i += BURST - 1)
         at[i] = (uint8_t)number;
-    link->send(link, NULL, at, TRAIN, TRAIN);
+    link->send(link, NULL, at, BURST, BURST);
 }
 
 static void receive(unsigned most)
@@ -183,7 +183,7 @@ static void receive_polling(unsigned most)
     }
 }
 
-/* ---- Trains one way -------------------------------------------------------------------------- */
+/* ---- Bursts one way -------------------------------------------------------------------------- */
 
 static void prepare_one(void)
 {
@@ -281,30 +281,30 @@ static void took_each(void)
     EXPECT(there.took[0] == 1 && there.took[1] == 1);
 }
 
-SCENARIOS({"ring", "two trains, one wakefd", prepare_one, {send_two_at_once, take_two}, took_two, NULL},
-          {"ring-twice", "two trains, two wakefds", prepare_one, {send_two, take_two}, took_two, NULL},
+SCENARIOS({"ring", "two bursts, one wakefd", prepare_one, {send_two_at_once, take_two}, took_two, NULL},
+          {"ring-twice", "two bursts, two wakefds", prepare_one, {send_two, take_two}, took_two, NULL},
           {"ring-polled",
-           "two trains, two wakefds, to one who polls",
+           "two bursts, two wakefds, to one who polls",
            prepare_one,
            {send_two, take_two_polling},
            took_two,
            NULL},
           {"ring-slot-polled",
-           "two trains from a slot, to one who polls",
+           "two bursts from a slot, to one who polls",
            prepare_slot,
            {send_two, take_two_polling},
            took_two,
            NULL},
-          {"ring-room", "three trains, where two have room", prepare_one, {send_three, take_three}, NULL, NULL},
+          {"ring-room", "three bursts, where two have room", prepare_one, {send_three, take_three}, NULL, NULL},
           {"ring-room-polled",
-           "three trains, where two have room, to one who polls",
+           "three bursts, where two have room, to one who polls",
            prepare_full,
            {send_third, take_three_polling},
            NULL,
            NULL},
-          {"ring-slot", "two trains from a slot", prepare_slot, {send_two, take_two}, took_two, NULL},
+          {"ring-slot", "two bursts from a slot", prepare_slot, {send_two, take_two}, took_two, NULL},
           {"ring-slots",
-           "a train from each of two slots",
+           "a burst from each of two slots",
            prepare_slots,
            {first_sends, second_sends, take_two},
            took_each,

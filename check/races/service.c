@@ -249,7 +249,7 @@ static void packet_comes(void)
     watched_arrive(&watched);
 }
 
-static void train_comes(void)
+static void burst_comes(void)
 {
     atomic_fetch_add(&lying, 1);
     if (atomic_exchange(&flag, false))
@@ -287,8 +287,8 @@ SCENARIOS({"service-post", "an idle one is scheduled", prepare, {run_service, po
            NULL,
            nothing_waits},
           {"service-polled",
-           "a train comes to one who has polled",
+           "a burst comes to one who has polled",
            prepare_polled,
-           {run_service, train_comes},
+           {run_service, burst_comes},
            NULL,
            nothing_waits});

@@ -2,7 +2,7 @@
 /* network.c - the virtual network: nodes, what becomes of their packets, and the loop that lets time pass. */
 #include "network.h"
 #include "flights.h"
-#include "trains.h"
+#include "bursts.h"
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,7 +18,7 @@ struct node {
     union soft_addr address;
     unsigned number;
     struct flights inbox;              /* of one that pulls: what has arrived and was not fetched */
-    uint8_t room[SOFT_TRAIN_LONG + 1]; /* of one that is far: a train is put together one byte further on */
+    uint8_t room[SOFT_BURST_LONG + 1]; /* of one that is far: a burst is put together one byte further on */
 };
 
 /* `lock` guards everything but the nodes, which are made before any traffic. It is never held in an engine. */
@@ -32,13 +32,13 @@ struct network {
     uint64_t seed;
     size_t trailer;
     bool pull, far;
-    size_t longest; /* bytes of a train */
+    size_t longest; /* bytes of a burst */
     struct flights flights;
     network_script *script;
     void *arg;
     bool keep_bytes;
     struct packet *log;
-    unsigned logged, log_room, trains;
+    unsigned logged, log_room, bursts;
     unsigned ways[NETWORK_NODES][NETWORK_NODES];
     const char *fault;
 };
@@ -86,7 +86,7 @@ static struct packet *log_packet(struct network *network, unsigned from, unsigne
                               .to = to,
                               .number = network->logged++,
                               .way = network->ways[from][to]++,
-                              .train = network->trains,
+                              .burst = network->bursts,
                               .length = length};
     if (network->keep_bytes)
         packet->bytes = memcpy(flights_must(malloc(length ? length : 1)), bytes, length);
@@ -122,36 +122,36 @@ static int node_of(struct network *network, const union soft_addr *address)
     return -1;
 }
 
-static void wire_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
+static void wire_send(struct soft_link *link, const struct soft_path *path, uint8_t *burst, size_t length,
                       size_t stride)
 {
     struct node *node = (struct node *)(void *)((char *)link - offsetof(struct node, link));
     struct network *network = node->network;
     pthread_mutex_lock(&network->lock);
-    size_t sizes[SOFT_TRAIN_PACKETS];
+    size_t sizes[SOFT_BURST_PACKETS];
     const char *fault;
-    unsigned packets = train_sizes(link, length, stride, sizes, &fault);
+    unsigned packets = burst_sizes(link, length, stride, sizes, &fault);
     int to = node_of(network, &path->remote);
     network->longest = length > network->longest ? length : network->longest;
     if (!fault && to < 0)
-        fault = "a train goes to an address that no node has";
+        fault = "a burst goes to an address that no node has";
     if (!fault && !same_address(&path->local, &node->address))
-        fault = "a train comes from an address that is not the node's";
-    const uint8_t *at = train;
+        fault = "a burst comes from an address that is not the node's";
+    const uint8_t *at = burst;
     for (unsigned i = 0; !fault && i < packets; at += sizes[i++])
         send_packet(node, (unsigned)to, at, sizes[i] - link->trailer);
     if (fault)
         network->fault = fault;
-    network->trains++;
+    network->bursts++;
     pthread_mutex_unlock(&network->lock);
-    memset(train, 0xee, length); /* the link may change it: the engine must not count on what is left */
+    memset(burst, 0xee, length); /* the link may change it: the engine must not count on what is left */
 }
 
 static uint8_t *wire_room(struct soft_link *link, size_t size, size_t *limit)
 {
     struct node *node = (struct node *)(void *)((char *)link - offsetof(struct node, link));
     (void)size;
-    *limit = SOFT_TRAIN_LONG;
+    *limit = SOFT_BURST_LONG;
     return node->room + 1;
 }
 
@@ -502,7 +502,7 @@ void network_forget(struct network *network)
 {
     for (unsigned i = 0; i < network->logged; i++)
         free((void *)(uintptr_t)network->log[i].bytes);
-    network->logged = network->trains = 0;
+    network->logged = network->bursts = 0;
     memset(network->ways, 0, sizeof network->ways);
 }
 

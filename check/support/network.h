@@ -37,7 +37,7 @@ struct packet {
     unsigned from, to;
     unsigned number; /* in the log, from 0 */
     unsigned way;    /* among the packets from `from` to `to`, from 0 */
-    unsigned train;  /* that it was part of, from 0 */
+    unsigned burst;  /* that it was part of, from 0 */
     enum fate fate;
     bool readable; /* roce is filled in */
     struct roce roce;
@@ -57,7 +57,7 @@ bool network_free(struct network *network);
 /* Nodes that are added from now on fetch their packets themselves, a few at a time, as from a socket; else what
  * arrives is handed to them. */
 void network_set_pull(struct network *network, bool pull);
-/* Their trains are put together in memory of their link's, past the cache: of nodes with one queue pair. */
+/* Their bursts are put together in memory of their link's, past the cache: of nodes with one queue pair. */
 void network_set_far(struct network *network, bool far);
 
 /* A node with an engine, or (ghost) one without, whose packets only go to the log. Returns its number. */
@@ -93,7 +93,7 @@ void network_inject_on(struct network *network, unsigned to, const struct soft_p
 unsigned network_packets(struct network *network);
 const struct packet *network_packet(struct network *network, unsigned number);
 void network_forget(struct network *network);    /* numbers start from 0 again */
-size_t network_longest(struct network *network); /* train, bytes, since that was asked last */
+size_t network_longest(struct network *network); /* burst, bytes, since that was asked last */
 void network_print(struct network *network);     /* to stderr, the newest 100 */
 /* What the engine did to the wire that wire.h forbids, or NULL. */
 const char *network_fault(struct network *network);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_carried.c - acknowledgements that are no packets, on a link that takes them along with a train: when,
+/* test_carried.c - acknowledgements that are no packets, on a link that takes them along with a burst: when,
  * behind what, and what one can do that is a lie. */
 #include <string.h>
 #include <sys/mman.h>
@@ -7,22 +7,22 @@
 #include "check/support/endpoints.h"
 #include "soft/engine/engine.h"
 
-#define TRAINS 16
-#define BYTES 8192 /* of a train */
+#define BURSTS 16
+#define BYTES 8192 /* of a burst */
 #define PATIENCE 4 /* packets for whose acknowledgement the engine waits */
 
-/* A context, and a link to the other one, which holds trains until that comes for them. */
+/* A context, and a link to the other one, which holds bursts until that comes for them. */
 static struct side {
     struct soft_wire wire; /* first */
     struct soft_link link;
     struct end end;
     struct soft_path path;
-    unsigned count; /* of trains for the other side */
-    struct train {
+    unsigned count; /* of bursts for the other side */
+    struct burst {
         size_t length, stride;
         uint32_t ack;
         uint8_t bytes[BYTES];
-    } trains[TRAINS];
+    } bursts[BURSTS];
     uint8_t room[BYTES];
     uint8_t memory[1 << 16];
 } sides[2];
@@ -48,18 +48,18 @@ static uint8_t *link_room(struct soft_link *link, size_t size, size_t *limit)
     return side->room;
 }
 
-static void link_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
+static void link_send(struct soft_link *link, const struct soft_path *path, uint8_t *burst, size_t length,
                       size_t stride)
 {
     struct side *side = (struct side *)((char *)link - offsetof(struct side, link));
-    struct train *to = &side->trains[side->count++];
+    struct burst *to = &side->bursts[side->count++];
     (void)path;
-    expect(side->count <= TRAINS, "too many trains");
+    expect(side->count <= BURSTS, "too many bursts");
     to->length = length;
     to->stride = stride;
     to->ack = link->ack;
     link->ack = 0;
-    memcpy(to->bytes, train, length);
+    memcpy(to->bytes, burst, length);
 }
 
 static int receive(struct soft_wire *wire, struct ibv_context *context)
@@ -67,12 +67,12 @@ static int receive(struct soft_wire *wire, struct ibv_context *context)
     struct side *side = (struct side *)wire, *from = other(side);
     int packets = 0;
     for (unsigned i = 0; i < from->count; i++) {
-        const struct train *train = &from->trains[i];
-        for (size_t at = 0; at < train->length; at += train->stride, packets++)
-            soft_input(context, &side->path, train->bytes + at,
-                       train->length - at < train->stride ? train->length - at : train->stride);
-        if (train->ack != 0)
-            soft_input_ack(&side->link, train->ack);
+        const struct burst *burst = &from->bursts[i];
+        for (size_t at = 0; at < burst->length; at += burst->stride, packets++)
+            soft_input(context, &side->path, burst->bytes + at,
+                       burst->length - at < burst->stride ? burst->length - at : burst->stride);
+        if (burst->ack != 0)
+            soft_input_ack(&side->link, burst->ack);
     }
     from->count = 0;
     return packets;
@@ -172,19 +172,19 @@ START_TEST(goes_with_what_leaves)
         ck_assert_uint_eq(right->count, 0);
         ask_for(right, 2, IBV_WR_RDMA_WRITE);
         ck_assert_uint_eq(right->count, 1);
-        ck_assert_uint_eq(right->trains[0].ack,
+        ck_assert_uint_eq(right->bursts[0].ack,
                           SOFT_ACKED << SOFT_ACKED_SHIFT | (uint32_t)((0xfffffe + i) & 0xffffff));
         ck_assert_uint_eq(sent(right), i + 1);
         take_in(left, false);
         expect_done(left->end.send_cq, 1, IBV_WC_RDMA_WRITE);
         ck_assert_uint_eq(left->count, 1); /* with nothing that it could go with */
-        ck_assert_uint_eq(left->trains[0].ack, 0);
+        ck_assert_uint_eq(left->bursts[0].ack, 0);
         take_in(right, false);
         expect_done(right->end.send_cq, 2, IBV_WC_RDMA_WRITE);
         ck_assert_uint_eq(right->count, 0);
     }
     ask_for(right, 3, IBV_WR_RDMA_WRITE); /* with nothing to acknowledge */
-    ck_assert_uint_eq(right->trains[0].ack, 0);
+    ck_assert_uint_eq(right->bursts[0].ack, 0);
     take_in(left, false);
     take_in(right, false);
     expect_done(right->end.send_cq, 3, IBV_WC_RDMA_WRITE);
@@ -201,7 +201,7 @@ START_TEST(patience_begins_anew)
         take_in(right, true);
         ck_assert_uint_eq(right->count, 0);
         ask_for(right, PATIENCE, IBV_WR_RDMA_WRITE);
-        ck_assert_uint_ne(right->trains[0].ack, 0);
+        ck_assert_uint_ne(right->bursts[0].ack, 0);
         take_in(left, false);
         for (unsigned i = 0; i < PATIENCE; i++)
             expect_done(left->end.send_cq, i, IBV_WC_RDMA_WRITE);
@@ -233,7 +233,7 @@ START_TEST(comes_behind_answers)
     ask_for(right, 5, IBV_WR_RDMA_WRITE);
     ck_assert_uint_gt(right->count, 0);
     for (unsigned i = 0; i < right->count; i++)
-        ck_assert_uint_eq(right->trains[i].ack, 0);
+        ck_assert_uint_eq(right->bursts[i].ack, 0);
     take_in(left, false);
     ck_assert_int_eq(ibv_poll_cq(left->end.send_cq, 1, &wc), 0);
     ck_assert_uint_eq(counters_of(&left->end).rnr_naks_received, 1);

@@ -94,7 +94,7 @@ START_TEST(messages_without_a_receive)
 END_TEST
 
 /* Nobody takes in what comes, so that the socket's buffer overflows. */
-START_TEST(trains_without_room)
+START_TEST(bursts_without_room)
 {
     struct self self;
     char text[1000];
@@ -111,7 +111,7 @@ START_TEST(trains_without_room)
     soft_unlock(self.home->context);
     setenv("EXS_DEBUG", "1", 1);
     settled_text(self.home, text, sizeof text);
-    ck_assert_msg(strstr(text, " trains of packets found no room in a socket's buffer of ") != NULL, "%s",
+    ck_assert_msg(strstr(text, " bursts of packets found no room in a socket's buffer of ") != NULL, "%s",
                   text);
     ck_assert_ptr_nonnull(strstr(text, "raise net.core.rmem_max"));
     self_close(&self);
@@ -141,7 +141,7 @@ static Suite *suite(void)
     TCase *tcase = tcase_create("lost");
     tcase_set_timeout(tcase, 20);
     tcase_add_loop_test(tcase, messages_without_a_receive, 0, 2);
-    tcase_add_test(tcase, trains_without_room);
+    tcase_add_test(tcase, bursts_without_room);
     tcase_add_loop_test(tcase, nothing_is_told_unasked, 0, 2);
     suite_add_tcase(suite, tcase);
     return suite;

@@ -331,7 +331,7 @@ START_TEST(losses_are_told)
         ck_assert_int_eq(member_detach(&a, GROUP), 0);
     setenv("EXS_DEBUG", "1", 1);
     settled_text(a.home, text, sizeof text);
-    ck_assert_msg(strstr(text, " trains of packets found no room in a socket's buffer of ") != NULL, "%s",
+    ck_assert_msg(strstr(text, " bursts of packets found no room in a socket's buffer of ") != NULL, "%s",
                   text);
     if (_i == 0)
         ck_assert_int_eq(member_detach(&a, GROUP), 0);

@@ -193,7 +193,7 @@ START_TEST(waits_for_room)
         sent += polled(&a);
         received += polled(&b);
     }
-    ck_assert_uint_eq(udp_lost_of(&b.home->udp).trains, 0);
+    ck_assert_uint_eq(udp_lost_of(&b.home->udp).bursts, 0);
     if (ah)
         ck_assert_int_eq(soft_destroy_ah(ah), 0);
     side_close(&a);

@@ -314,7 +314,7 @@ START_TEST(any_bit_may_be_set)
 }
 END_TEST
 
-/* Where there is nothing else to do, or when it says that it sleeps; and not for each train. */
+/* Where there is nothing else to do, or when it says that it sleeps; and not for each burst. */
 START_TEST(who_polls_tells_later_what_it_has_taken)
 {
     struct ibv_cq *cq = soft_create_cq(there->context, 4, NULL, NULL, 0);

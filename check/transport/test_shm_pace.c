@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_shm_pace.c - which way trains are asked for, when those of one way are copied faster: of a sender that is
- * told a few trains later, as by a ring, on a machine that changes. */
+/* test_shm_pace.c - which way bursts are asked for, when those of one way are copied faster: of a sender that is
+ * told a few bursts later, as by a ring, on a machine that changes. */
 #include <string.h>
 #include "check/support/endpoints.h"
 #include "soft/link/shm_pace.h"
 
-#define LATE 32     /* trains that were on their way before what is asked for is done */
-#define BYTES 65568 /* of a train */
-#define MANY 18000  /* trains, with two comparisons or more among them */
+#define LATE 32     /* bursts that were on their way before what is asked for is done */
+#define BYTES 65568 /* of a burst */
+#define MANY 18000  /* bursts, with two comparisons or more among them */
 
 static struct shm_pace pace;
 static bool asked[LATE];
@@ -20,8 +20,8 @@ static void begin(void)
     count = timed = 0;
 }
 
-/* So many trains; how many of them stayed near. */
-static unsigned trains(unsigned many, uint64_t far_ns, uint64_t near_ns)
+/* So many bursts; how many of them stayed near. */
+static unsigned bursts(unsigned many, uint64_t far_ns, uint64_t near_ns)
 {
     unsigned nears = 0;
     for (unsigned i = 0; i < many; i++, count++) {
@@ -37,17 +37,17 @@ static unsigned trains(unsigned many, uint64_t far_ns, uint64_t near_ns)
     return nears;
 }
 
-/* It is found out at once, and few trains go the other way after that; when the machine changes, again. */
+/* It is found out at once, and few bursts go the other way after that; when the machine changes, again. */
 START_TEST(the_faster_way_is_asked_for)
 {
     begin();
-    trains(200, 5000, 2000);
+    bursts(200, 5000, 2000);
     ck_assert(pace.near);
-    ck_assert_uint_eq(trains(1000, 5000, 2000), 1000);
-    expect_between(trains(MANY, 5000, 2000), MANY - 600, MANY - 1);
-    trains(MANY, 5000, 20000);
+    ck_assert_uint_eq(bursts(1000, 5000, 2000), 1000);
+    expect_between(bursts(MANY, 5000, 2000), MANY - 600, MANY - 1);
+    bursts(MANY, 5000, 20000);
     ck_assert(!pace.near);
-    expect_between(trains(MANY, 5000, 20000), 1, 600);
+    expect_between(bursts(MANY, 5000, 20000), 1, 600);
     expect_between(timed, 16, 2000); /* a clock is asked for few of them */
 }
 END_TEST
@@ -56,22 +56,22 @@ END_TEST
 START_TEST(near_where_it_does_not_matter)
 {
     begin();
-    trains(MANY, 3000, 3100);
+    bursts(MANY, 3000, 3100);
     ck_assert(pace.near);
-    trains(MANY, 3000, 3900);
+    bursts(MANY, 3000, 3900);
     ck_assert(!pace.near);
 }
 END_TEST
 
-/* A ring's first trains bring its pages, and those of what they are copied to: their time says nothing. */
+/* A ring's first bursts bring its pages, and those of what they are copied to: their time says nothing. */
 START_TEST(the_first_do_not_count)
 {
     begin();
-    trains(32, 59000, 47000);
-    trains(64, 50000, 46000);
-    trains(200, 3000, 20000);
+    bursts(32, 59000, 47000);
+    bursts(64, 50000, 46000);
+    bursts(200, 3000, 20000);
     ck_assert(!pace.near);
-    expect_between(trains(1000, 3000, 20000), 0, 0);
+    expect_between(bursts(1000, 3000, 20000), 0, 0);
 }
 END_TEST
 
@@ -93,10 +93,10 @@ START_TEST(who_goes_one_way_only_is_let)
 }
 END_TEST
 
-/* However long a train is, and whatever the clock says. */
+/* However long a burst is, and whatever the clock says. */
 START_TEST(all_numbers)
 {
-    static const size_t lengths[] = {SHM_PACE_MIN, BYTES, SOFT_TRAIN_LONG};
+    static const size_t lengths[] = {SHM_PACE_MIN, BYTES, SOFT_BURST_LONG};
     static const uint64_t times[] = {0, 1, UINT64_MAX / 2, UINT64_MAX};
     begin();
     for (unsigned i = 0; i < MANY; i++)

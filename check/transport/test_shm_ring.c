@@ -42,7 +42,7 @@ static void end_of_it(void)
     free(area);
 }
 
-/* A train of this many bytes, all of one value. False: no room. */
+/* A burst of this many bytes, all of one value. False: no room. */
 static bool put(size_t length, uint8_t value)
 {
     size_t limit = 0;
@@ -58,37 +58,37 @@ static bool put(size_t length, uint8_t value)
 
 static bool take(size_t length, uint8_t value)
 {
-    struct shm_train train;
-    if (!shm_ring_next(&in, &train))
+    struct shm_burst burst;
+    if (!shm_ring_next(&in, &burst))
         return false;
-    ck_assert_uint_eq(train.length, length);
-    ck_assert_uint_eq(train.stride, STRIDE);
+    ck_assert_uint_eq(burst.length, length);
+    ck_assert_uint_eq(burst.stride, STRIDE);
     for (size_t i = 0; i < length; i++)
-        expect(train.bytes[i] == value, "byte %zu is %u", i, train.bytes[i]);
-    shm_ring_taken(&in, &train);
+        expect(burst.bytes[i] == value, "byte %zu is %u", i, burst.bytes[i]);
+    shm_ring_taken(&in, &burst);
     return true;
 }
 
 /* Of all lengths, many times round; now the sender is faster, until there is no room, and now the receiver. */
-START_TEST(trains_come_as_they_were_put)
+START_TEST(bursts_come_as_they_were_put)
 {
-    enum { TRAINS = 4096 };
-    static size_t lengths[TRAINS];
+    enum { BURSTS = 4096 };
+    static size_t lengths[BURSTS];
     unsigned first = 0, behind = 0, full = 0;
     state = 7;
     for (unsigned i = 0; i < 20000; i++) {
-        size_t length = 1 + number() % (number() % 8 == 0 ? SOFT_TRAIN_LONG : 3000);
+        size_t length = 1 + number() % (number() % 8 == 0 ? SOFT_BURST_LONG : 3000);
         if (put(length, (uint8_t)behind))
-            lengths[behind++ % TRAINS] = length;
+            lengths[behind++ % BURSTS] = length;
         else
             full++;
-        ck_assert_uint_le(behind - first, TRAINS);
+        ck_assert_uint_le(behind - first, BURSTS);
         for (size_t times = number() % (i / 2000 % 2 == 0 ? 2 : 4); times > 0 && first != behind;
              times--, first++)
-            ck_assert(take(lengths[first % TRAINS], (uint8_t)first));
+            ck_assert(take(lengths[first % BURSTS], (uint8_t)first));
     }
     for (; first != behind; first++)
-        ck_assert(take(lengths[first % TRAINS], (uint8_t)first));
+        ck_assert(take(lengths[first % BURSTS], (uint8_t)first));
     ck_assert(!take(0, 0) && !in.broken && !out.broken && full > 0);
 }
 END_TEST
@@ -97,7 +97,7 @@ END_TEST
 START_TEST(an_empty_ring_has_room)
 {
     for (size_t length = 1; length < 70000; length += 61) {
-        size_t piece = length > SOFT_TRAIN_LONG ? SOFT_TRAIN_LONG : length;
+        size_t piece = length > SOFT_BURST_LONG ? SOFT_BURST_LONG : length;
         expect(put(piece, 1) && take(piece, 1), "%zu bytes into an empty ring at %zu", piece, (size_t)out.at);
         expect(put(SHM_MTU + 40, 2) && take(SHM_MTU + 40, 2), "a packet at %zu", (size_t)out.at);
     }
@@ -112,7 +112,7 @@ START_TEST(an_empty_ring_has_room)
 }
 END_TEST
 
-/* Who has emptied it is faster than the sender, and for as long as he takes one train the next ones have room:
+/* Who has emptied it is faster than the sender, and for as long as he takes one burst the next ones have room:
  * beginning anew must not leave less than that. */
 START_TEST(an_emptied_ring_has_room_for_more)
 {
@@ -131,11 +131,11 @@ START_TEST(an_emptied_ring_has_room_for_more)
 }
 END_TEST
 
-/* Whoever waits for room is called when half of it is free; whoever sleeps at the first train, once. */
+/* Whoever waits for room is called when half of it is free; whoever sleeps at the first burst, once. */
 START_TEST(flags_are_answered_once)
 {
     size_t limit;
-    struct shm_train train;
+    struct shm_burst burst;
     unsigned full = 0, called = 0;
     shm_ring_sleep(&in);
     ck_assert_ptr_nonnull(shm_ring_room(&out, 100, &limit));
@@ -150,8 +150,8 @@ START_TEST(flags_are_answered_once)
         full++;
     ck_assert_uint_gt(full, 10);
     shm_ring_want_room(&out);
-    while (shm_ring_next(&in, &train))
-        called += shm_ring_taken(&in, &train);
+    while (shm_ring_next(&in, &burst))
+        called += shm_ring_taken(&in, &burst);
     ck_assert_uint_eq(called, 1);
     ck_assert(shm_ring_was_notified(&out, &out.control->wants_room));
     shm_ring_want_room(&out);
@@ -160,7 +160,7 @@ START_TEST(flags_are_answered_once)
 END_TEST
 
 /* As is known to both: little that is free is told with more, or when it is asked for; and the sender looks when that may
- * matter, so that a train can be as long as ever. */
+ * matter, so that a burst can be as long as ever. */
 START_TEST(little_is_told_together)
 {
     size_t limit = 0;
@@ -191,25 +191,25 @@ START_TEST(little_is_told_together)
 }
 END_TEST
 
-/* An acknowledgement comes with its train; a word in its place that is none breaks the ring. */
-START_TEST(acknowledgements_come_with_trains)
+/* An acknowledgement comes with its burst; a word in its place that is none breaks the ring. */
+START_TEST(acknowledgements_come_with_bursts)
 {
     const uint32_t acks[] = {0, SOFT_ACKED << SOFT_ACKED_SHIFT, SOFT_ACKED << SOFT_ACKED_SHIFT | 0xffffff};
     const uint32_t lies[] = {1, 0xffffff, 0x7fffffff, 0x81000000, UINT32_MAX};
-    struct shm_train train;
+    struct shm_burst burst;
     size_t limit;
     for (unsigned i = 0; i < sizeof acks / sizeof *acks; i++) {
         ck_assert_ptr_nonnull(shm_ring_room(&out, 100, &limit));
         shm_ring_put(&out, 100, STRIDE, acks[i]);
-        ck_assert(shm_ring_next(&in, &train) && train.ack == acks[i]);
-        shm_ring_taken(&in, &train);
+        ck_assert(shm_ring_next(&in, &burst) && burst.ack == acks[i]);
+        shm_ring_taken(&in, &burst);
     }
     for (unsigned i = 0; i < sizeof lies / sizeof *lies; i++) {
         ck_assert_ptr_nonnull(shm_ring_room(&out, 100, &limit));
         shm_ring_put(&out, 100, STRIDE, lies[i]);
-        ck_assert(!shm_ring_next(&in, &train) && in.broken);
+        ck_assert(!shm_ring_next(&in, &burst) && in.broken);
         in.broken = false;
-        ck_assert(!shm_ring_next(&in, &train) && in.broken);
+        ck_assert(!shm_ring_next(&in, &burst) && in.broken);
         end_of_it();
         begin();
     }
@@ -258,7 +258,7 @@ static void keep_to_one_processor(void)
     ck_assert_int_eq(sched_setaffinity(0, sizeof here, &here), 0);
 }
 
-static void send_trains(int count, size_t length)
+static void send_bursts(int count, size_t length)
 {
     struct soft_link *link = &wakefds.peer->link;
     size_t limit;
@@ -271,68 +271,68 @@ static void send_trains(int count, size_t length)
     }
 }
 
-/* Long trains tell the sender where they are copied out; what a liar says of that is no processor of ours. */
+/* Long bursts tell the sender where they are copied out; what a liar says of that is no processor of ours. */
 START_TEST(who_reads_elsewhere_is_told)
 {
     begin_wakefds();
     struct soft_link *link = &wakefds.peer->link;
-    struct shm_train train;
+    struct shm_burst burst;
 
     keep_to_one_processor();
-    send_trains(1, COPY_LONG);
+    send_bursts(1, COPY_LONG);
     ck_assert(!link->far); /* nobody has taken any yet */
-    ck_assert(shm_ring_next(&in, &train));
-    shm_ring_taken(&in, &train);
+    ck_assert(shm_ring_next(&in, &burst));
+    shm_ring_taken(&in, &burst);
     ck_assert_uint_eq(atomic_load(&in.control->processor), (uint32_t)sched_getcpu() + 1);
-    send_trains(1, COPY_LONG);
+    send_bursts(1, COPY_LONG);
     ck_assert(!link->far);
     atomic_store(&in.control->processor, UINT32_MAX);
-    send_trains(1, COPY_LONG);
+    send_bursts(1, COPY_LONG);
     ck_assert(link->far);
-    send_trains(1, COPY_LONG - 1);
+    send_bursts(1, COPY_LONG - 1);
     ck_assert(!link->far);
-    while (shm_ring_next(&in, &train))
-        shm_ring_taken(&in, &train);
+    while (shm_ring_next(&in, &burst))
+        shm_ring_taken(&in, &burst);
     for (int i = 0; i < 4; i++) { /* the receiver is told which way each went, and asks for the other */
         bool far = i % 2 == 0;
         atomic_store(&in.control->processor, far ? UINT32_MAX : 0);
         in.pace.near = far;
-        send_trains(1, SHM_PACE_MIN);
+        send_bursts(1, SHM_PACE_MIN);
         ck_assert(link->far == far);
-        ck_assert(shm_ring_next(&in, &train));
-        ck_assert(shm_ring_went_far(&train) == far);
+        ck_assert(shm_ring_next(&in, &burst));
+        ck_assert(shm_ring_went_far(&burst) == far);
         in.told = UINT32_MAX;
-        shm_ring_taken(&in, &train);
+        shm_ring_taken(&in, &burst);
         ck_assert_uint_eq(atomic_load(&in.control->processor), far ? 0 : (uint32_t)sched_getcpu() + 1);
     }
     for (int i = 0; i < 4; i++) { /* and asks how long they take, as long as it compares */
-        send_trains(1, SHM_PACE_MIN);
+        send_bursts(1, SHM_PACE_MIN);
         ck_assert(!link->far);
-        ck_assert(shm_ring_next(&in, &train));
-        ck_assert_int_eq(shm_ring_took(&train) > 0, i % 2 == 1);
+        ck_assert(shm_ring_next(&in, &burst));
+        ck_assert_int_eq(shm_ring_took(&burst) > 0, i % 2 == 1);
         in.pace.compares = i % 2 == 0;
-        shm_ring_taken(&in, &train);
+        shm_ring_taken(&in, &burst);
         ck_assert_int_eq((atomic_load(&in.control->processor) & SHM_TIMES) != 0, i % 2 == 0);
     }
     wakefds.peer->link.leave(&wakefds.peer->link);
 }
 END_TEST
 
-/* Not for each train: at the end of a turn, or after very many bytes; nor when nobody sleeps. */
+/* Not for each burst: at the end of a turn, or after very many bytes; nor when nobody sleeps. */
 START_TEST(a_turn_rings_once)
 {
     begin_wakefds();
     shm_ring_sleep(&in);
-    send_trains(5, 1000);
+    send_bursts(5, 1000);
     ck_assert_uint_eq(rung(), 0);
     shm_sent(&wakefds.shm);
     ck_assert_uint_eq(rung(), 1);
     ck_assert(shm_ring_was_notified(&in, &in.control->sleeps));
-    send_trains(5, 1000);
+    send_bursts(5, 1000);
     shm_sent(&wakefds.shm);
     ck_assert_uint_eq(rung(), 0);
     shm_ring_sleep(&in);
-    send_trains(40, 10000);
+    send_bursts(40, 10000);
     ck_assert_uint_eq(rung(), 1);
     shm_sent(&wakefds.shm);
     shm_sent(&wakefds.shm);
@@ -349,7 +349,7 @@ START_TEST(who_leaves_has_rung)
     uint64_t times = 0;
 
     shm_ring_sleep(&in);
-    send_trains(1, 1000);
+    send_bursts(1, 1000);
     wakefds.peer->link.leave(&wakefds.peer->link);
     ck_assert_int_eq(read(wakefd, &times, sizeof times), sizeof times);
     ck_assert_uint_eq(times, 1);
@@ -381,7 +381,7 @@ START_TEST(a_lying_sender_is_found_out)
     unsigned broken = 0;
     state = 11;
     for (int world = 0; world < 20000; world++) {
-        struct shm_train train;
+        struct shm_burst burst;
         memset(&area->control[0], 0, sizeof area->control[0]);
         in = out = (struct shm_ring){.control = &area->control[0], .bytes = area->bytes[0]};
         for (int step = 0; step < 12; step++) {
@@ -393,15 +393,15 @@ START_TEST(a_lying_sender_is_found_out)
                 memcpy(area->bytes[0] + in.at % SHM_RING_BYTES / 4 * 4, &header, 4);
                 memcpy(area->bytes[0] + in.at % SHM_RING_BYTES / 4 * 4 + 4, &header, 4);
             }
-            for (int i = 0; i < 100 && shm_ring_next(&in, &train); i++) {
-                expect(train.bytes >= area->bytes[0] && train.length > 0 && train.stride > 0 &&
-                           train.bytes + train.length <= area->bytes[0] + SHM_RING_BYTES,
-                       "a train of %zu at %td", train.length, train.bytes - area->bytes[0]);
-                shm_ring_taken(&in, &train);
+            for (int i = 0; i < 100 && shm_ring_next(&in, &burst); i++) {
+                expect(burst.bytes >= area->bytes[0] && burst.length > 0 && burst.stride > 0 &&
+                           burst.bytes + burst.length <= area->bytes[0] + SHM_RING_BYTES,
+                       "a burst of %zu at %td", burst.length, burst.bytes - area->bytes[0]);
+                shm_ring_taken(&in, &burst);
             }
         }
         broken += in.broken;
-        ck_assert(!in.broken || !shm_ring_next(&in, &train));
+        ck_assert(!in.broken || !shm_ring_next(&in, &burst));
     }
     expect_between(broken, 1000, 20000);
 }
@@ -540,12 +540,12 @@ static Suite *suite(void)
     TCase *plain = tcase_create("plain"), *lies = tcase_create("lies"), *memory = tcase_create("memory");
     tcase_add_checked_fixture(plain, begin, end_of_it);
     tcase_add_checked_fixture(lies, begin, end_of_it);
-    tcase_add_test(plain, trains_come_as_they_were_put);
+    tcase_add_test(plain, bursts_come_as_they_were_put);
     tcase_add_test(plain, an_empty_ring_has_room);
     tcase_add_test(plain, an_emptied_ring_has_room_for_more);
     tcase_add_test(plain, flags_are_answered_once);
     tcase_add_test(plain, little_is_told_together);
-    tcase_add_test(plain, acknowledgements_come_with_trains);
+    tcase_add_test(plain, acknowledgements_come_with_bursts);
     tcase_add_test(plain, a_turn_rings_once);
     tcase_add_test(plain, who_reads_elsewhere_is_told);
     tcase_add_test(plain, who_leaves_has_rung);

@@ -66,7 +66,7 @@ static struct shm_peer *accept_it(void)
 START_TEST(two_come_to_share_memory)
 {
     struct shm_peer *one = shm_offer(&here->shm, &address, token, &why), *other;
-    struct shm_train train;
+    struct shm_burst burst;
     size_t limit;
     uint8_t wrong[SHM_TOKEN] = {0}, *at;
     ck_assert_ptr_nonnull(one);
@@ -82,8 +82,8 @@ START_TEST(two_come_to_share_memory)
     ck_assert_ptr_nonnull(at = shm_ring_room(&one->out, 5, &limit));
     memcpy(at, "hello", 5);
     shm_ring_put(&one->out, 5, 5, 0);
-    ck_assert(shm_ring_next(&other->in, &train) && train.length == 5 && memcmp(train.bytes, "hello", 5) == 0);
-    ck_assert(!shm_ring_next(&one->in, &train));
+    ck_assert(shm_ring_next(&other->in, &burst) && burst.length == 5 && memcmp(burst.bytes, "hello", 5) == 0);
+    ck_assert(!shm_ring_next(&one->in, &burst));
     shm_peer_free(one);
     shm_peer_free(other);
 }

@@ -134,7 +134,7 @@ static void unmap_low(void *low)
 
 /* Packets of one length leave together, and what is fetched for them goes where it belongs: of the file what
  * lies together and what doesn't, and memory between. */
-START_TEST(in_one_train)
+START_TEST(in_one_burst)
 {
     enum { COUNT = 7, MEMORY = 4, BYTES = 4096 };
     static const size_t places[COUNT] = {8192, 12288, 40960, 20480, 0, LOW, LOW + 4096};
@@ -174,7 +174,7 @@ END_TEST
 
 /* Into a link's own room: what one call fetches leaves together, as much as has room. What is copied is told
  * before that, so that the peer copies it while there is more to copy. */
-START_TEST(long_trains)
+START_TEST(long_bursts)
 {
     enum { BYTES = 200000 };
     source_open(IBV_QPT_RC, _i == 1);
@@ -191,13 +191,13 @@ START_TEST(long_trains)
     expect_done(source.a->send_cq, 2, IBV_WC_RDMA_WRITE);
     ck_assert_mem_eq(source.b->memory, source.a->memory, BYTES);
     size_t copied = network_longest(network);
-    expect_between(fetched, _i == 1 ? SOFT_TRAIN_MAX + 1 : 4096, _i == 1 ? SOFT_TRAIN_LONG : SOFT_TRAIN_MAX);
-    expect_between(copied, 4096, SOFT_TRAIN_MAX);
+    expect_between(fetched, _i == 1 ? SOFT_BURST_MAX + 1 : 4096, _i == 1 ? SOFT_BURST_LONG : SOFT_BURST_MAX);
+    expect_between(copied, 4096, SOFT_BURST_MAX);
     source_close();
 }
 END_TEST
 
-/* The file was cut short: in the middle of a packet, of a message, of a train; what comes before is sent. On
+/* The file was cut short: in the middle of a packet, of a message, of a burst; what comes before is sent. On
  * a connection that acknowledges nothing, too. */
 START_TEST(what_is_gone)
 {
@@ -344,8 +344,8 @@ static Suite *suite(void)
     Suite *suite = suite_create("transport: files");
     TCase *tcase = tcase_create("file");
     tcase_add_loop_test(tcase, what_is_there, 0, 2);
-    tcase_add_loop_test(tcase, in_one_train, 0, 2);
-    tcase_add_loop_test(tcase, long_trains, 0, 2);
+    tcase_add_loop_test(tcase, in_one_burst, 0, 2);
+    tcase_add_loop_test(tcase, long_bursts, 0, 2);
     tcase_add_loop_test(tcase, what_is_gone, 0, 15);
     tcase_add_loop_test(tcase, wrong_pieces, 0, 9);
     tcase_add_loop_test(tcase, nothing_goes_there, 0, 2);

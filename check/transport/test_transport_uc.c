@@ -255,7 +255,7 @@ START_TEST(has_no_reads_and_no_reliable_attributes)
 }
 END_TEST
 
-/* A train of messages far longer than any window, at once. */
+/* A burst of messages far longer than any window, at once. */
 START_TEST(long_messages)
 {
     struct setup setup = uc_setup();

@@ -30,7 +30,7 @@ static uint64_t loop_now(struct soft_clock *clock)
     return ((struct loop *)((char *)clock - offsetof(struct loop, clock)))->now;
 }
 
-static void loop_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
+static void loop_send(struct soft_link *link, const struct soft_path *path, uint8_t *burst, size_t length,
                       size_t stride)
 {
     struct loop *loop = (struct loop *)((char *)link - offsetof(struct loop, link));
@@ -39,7 +39,7 @@ static void loop_send(struct soft_link *link, const struct soft_path *path, uint
         size_t piece = (length - at < stride ? length - at : stride) - TRAILER;
         expect(loop->count < SLOTS && piece <= ROCE_MAX, "the loop is full");
         loop->slots[loop->count].length = piece;
-        memcpy(loop->slots[loop->count++].bytes, train + at, piece);
+        memcpy(loop->slots[loop->count++].bytes, burst + at, piece);
     }
 }
 

@@ -14,7 +14,7 @@
 #include "objects.h"
 #include "qp.h"
 #include "shuffle.h"
-#include "train.h"
+#include "burst.h"
 #include "wire.h"
 
 LIST_HEAD(soft_qp_list, soft_qp);
@@ -28,7 +28,7 @@ struct soft_context {
     uint64_t now; /* time of the clock, valid while now_known */
     bool now_known;
 
-    struct soft_train train;
+    struct soft_burst burst;
     struct soft_work_list work;
     /* Within a step: queue pairs whose ACKs are delayed until the application has sent something. */
     struct soft_work_list waiting;

@@ -42,7 +42,7 @@ bool soft_ud_put(struct soft_qp *qp, struct soft_send *send)
         soft_requester_fault(qp, send->psn, IBV_WC_LOC_PROT_ERR);
         return false;
     }
-    if ((at = soft_train_add(qp, &to->path, headers + send->length + bth.pad, send->psn, false)) == NULL)
+    if ((at = soft_burst_add(qp, &to->path, headers + send->length + bth.pad, send->psn, false)) == NULL)
         return false;
     at = soft_put_bth(at, &bth);
     at = soft_put_deth(at, to->qkey & OWN_QKEY ? qp->attr.qkey : to->qkey, soft_ibv(qp)->qp_num);
@@ -50,7 +50,7 @@ bool soft_ud_put(struct soft_qp *qp, struct soft_send *send)
         memcpy(at, &send->imm, SOFT_IMM_BYTES);
         at += SOFT_IMM_BYTES;
     }
-    soft_train_payload(qp->context, at, slice, pieces, nofault);
+    soft_burst_payload(qp->context, at, slice, pieces, nofault);
     memset(at + send->length, 0, bth.pad);
     return true;
 }

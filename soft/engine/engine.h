@@ -11,7 +11,7 @@
  *   xrc.h      XRC domains
  *   group.h    multicast groups
  *   objects.h  the table of all objects by handle; keys.h: memory regions by key
- *   train.h    packets that are built and not yet sent (a burst)
+ *   burst.h    packets that are built and not yet sent (a burst)
  *
  * Each object belongs to one context and is guarded by that context's lock, except the event counts of a completion
  * queue, which a mutex of the queue guards, as in rdma-core. All functions here must be called with the context's lock
@@ -30,7 +30,7 @@
 #include "packet.h"  /* export */
 #include "qp.h"      /* export */
 #include "request.h" /* export */
-#include "train.h"   /* export */
+#include "burst.h"   /* export */
 #include "wire.h"    /* export */
 
 /* requester.c. Sends requests, at most one turn's packets; returns true if more could be sent now. */

@@ -136,7 +136,7 @@ static inline bool soft_is_short(uint32_t mtu)
 static inline void soft_set_mtu(struct soft_qp *qp, uint32_t mtu)
 {
     qp->mtu = mtu;
-    qp->turn = (soft_is_short(mtu) ? SOFT_TRAIN_MAX : SOFT_TRAIN_LONG) / mtu;
+    qp->turn = (soft_is_short(mtu) ? SOFT_BURST_MAX : SOFT_BURST_LONG) / mtu;
 }
 
 static inline struct ibv_qp *soft_ibv(struct soft_qp *qp)

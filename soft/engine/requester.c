@@ -183,7 +183,7 @@ static __attribute__((noinline)) bool answer_behind_first(struct soft_qp *qp, co
 {
     const struct soft_requester *req = &qp->req;
 
-    if (send->base != SOFT_WRITE || psn != req->next || qp->context->train.packets != 1)
+    if (send->base != SOFT_WRITE || psn != req->next || qp->context->burst.packets != 1)
         return true;
     soft_answer_along(qp);
     return req->next == psn && soft_requester_ready(qp);
@@ -213,7 +213,7 @@ static inline __attribute__((always_inline)) bool put_data_as(struct soft_qp *qp
     }
     if (!only && psn == send->psn + 1 && !answer_behind_first(qp, send, psn))
         return false;
-    if ((at = soft_train_add(qp, &qp->path, headers + length + bth.pad, psn, false)) == NULL)
+    if ((at = soft_burst_add(qp, &qp->path, headers + length + bth.pad, psn, false)) == NULL)
         return false;
     bth.opcode = (uint8_t)(qp->transport | (last ? send->last : send->base + !first));
     bth.solicited = last && send->flags & IBV_SEND_SOLICITED && (imm || send->base == SOFT_SEND);
@@ -230,7 +230,7 @@ static inline __attribute__((always_inline)) bool put_data_as(struct soft_qp *qp
     if (is_inline)
         memcpy(at, send->data.bytes + offset, length);
     else
-        soft_train_payload(qp->context, at, slice, pieces, nofault);
+        soft_burst_payload(qp->context, at, slice, pieces, nofault);
     memset(at + length, 0, bth.pad);
     return true;
 }
@@ -268,7 +268,7 @@ static bool put_request(struct soft_qp *qp, struct soft_send *send, uint64_t psn
         soft_requester_fault(qp, psn, IBV_WC_LOC_PROT_ERR);
         return false;
     }
-    if ((at = soft_train_add(qp, &qp->path, size, psn, false)) == NULL)
+    if ((at = soft_burst_add(qp, &qp->path, size, psn, false)) == NULL)
         return false;
     if (length > send->length - offset)
         length = send->length - offset;
@@ -344,8 +344,8 @@ static bool sent_for_good(struct soft_qp *qp, struct soft_send *send)
 
     /* Payload that is yet to be copied may turn out to have vanished. Copy it before the request completes
      * successfully. */
-    if (req->next == send->psn + send->packets && qp->context->train.pieces > 0 &&
-        !soft_train_leave(qp->context) && !soft_sends(qp))
+    if (req->next == send->psn + send->packets && qp->context->burst.pieces > 0 &&
+        !soft_burst_leave(qp->context) && !soft_sends(qp))
         return false;
     req->una = req->next;
     pace(qp, send, qp->mtu);
@@ -416,7 +416,7 @@ static void wait_for_answer(struct soft_qp *qp)
 }
 
 /* True if only a part of a burst may be sent now although more is posted. */
-static bool fills_no_train(const struct soft_qp *qp)
+static bool fills_no_burst(const struct soft_qp *qp)
 {
     const struct soft_requester *req = &qp->req;
     const struct soft_send *send = current(qp);
@@ -435,7 +435,7 @@ static __attribute__((noinline)) bool goes_on(struct soft_qp *qp)
     if (soft_is_lossless(qp) || req->recovery.window < 2 * qp->turn)
         return true;
     req->pauses = req->next + qp->turn - 1;
-    return !fills_no_train(qp);
+    return !fills_no_burst(qp);
 }
 
 bool soft_requester_go(struct soft_qp *qp)
@@ -446,7 +446,7 @@ bool soft_requester_go(struct soft_qp *qp)
 
     if (ready && room(req) < 2 * qp->turn)
         ready = goes_on(qp);
-    for (unsigned packets = 0; packets < SOFT_TRAIN_PACKETS && ready && req->next < limit; packets++) {
+    for (unsigned packets = 0; packets < SOFT_BURST_PACKETS && ready && req->next < limit; packets++) {
         bool put = put_next(qp);
 
         ready = soft_requester_ready(qp);

@@ -129,7 +129,7 @@ static bool put_atomic(struct soft_qp *qp, const struct soft_resource *resource)
 {
     struct soft_bth bth = {
         .opcode = qp->transport | SOFT_ATOMIC_ACK, .qpn = qp->attr.dest_qp_num, .psn = (uint32_t)resource->psn};
-    uint8_t *at = soft_train_add(qp, &qp->path, SOFT_BTH_BYTES + SOFT_AETH_BYTES + SOFT_ATOMIC_ACK_BYTES,
+    uint8_t *at = soft_burst_add(qp, &qp->path, SOFT_BTH_BYTES + SOFT_AETH_BYTES + SOFT_ATOMIC_ACK_BYTES,
                                  resource->psn, true);
 
     if (at == NULL)
@@ -169,14 +169,14 @@ static bool put_read(struct soft_qp *qp, const struct soft_resource *resource)
         soft_responder_fail(qp, psn, SOFT_SYNDROME_ACCESS, IBV_WC_REM_ACCESS_ERR);
         return false;
     }
-    if ((at = soft_train_add(qp, &qp->path, headers + length + bth.pad, psn, true)) == NULL)
+    if ((at = soft_burst_add(qp, &qp->path, headers + length + bth.pad, psn, true)) == NULL)
         return false;
     at = soft_put_bth(at, &bth);
     if (aeth)
         at = soft_put_aeth(at, SOFT_SYNDROME_ACK, resource->msn);
     if (length > 0) {
         from = (struct iovec){soft_mr_at(mr, resource->va + offset), length};
-        soft_train_payload(qp->context, at, &from, 1, mr->nofault ? mr : NULL);
+        soft_burst_payload(qp->context, at, &from, 1, mr->nofault ? mr : NULL);
     }
     memset(at + length, 0, bth.pad);
     return true;
@@ -249,7 +249,7 @@ static void count(struct soft_qp *qp, uint8_t syndrome)
 static bool put_one_aeth(struct soft_qp *qp, uint8_t syndrome, uint64_t psn)
 {
     struct soft_bth bth = {.opcode = qp->ack, .qpn = qp->attr.dest_qp_num, .psn = (uint32_t)psn};
-    uint8_t *at = soft_train_add(qp, &qp->path, SOFT_BTH_BYTES + SOFT_AETH_BYTES, psn, true);
+    uint8_t *at = soft_burst_add(qp, &qp->path, SOFT_BTH_BYTES + SOFT_AETH_BYTES, psn, true);
 
     if (at == NULL)
         return false;
@@ -294,11 +294,11 @@ static inline __attribute__((always_inline)) void put_aeth(struct soft_qp *qp)
 static bool is_carried(struct soft_qp *qp)
 {
     struct soft_responder *resp = &qp->resp;
-    const struct soft_train *train = &qp->context->train;
+    const struct soft_burst *burst = &qp->context->burst;
     struct soft_link *link = qp->path.link;
 
-    if (resp->answer != SOFT_ANSWER_ACK || link == NULL || !link->carries_ack || train->packets == 0 ||
-        train->link != link)
+    if (resp->answer != SOFT_ANSWER_ACK || link == NULL || !link->carries_ack || burst->packets == 0 ||
+        burst->link != link)
         return false;
     link->ack = SOFT_ACKED << SOFT_ACKED_SHIFT | ((uint32_t)(resp->data - 1) & SOFT_PSN_MASK);
     resp->answer = SOFT_ANSWER_NONE;
@@ -329,7 +329,7 @@ bool soft_answer_can_wait(const struct soft_qp *qp)
 static __attribute__((noinline)) bool put_data(struct soft_qp *qp)
 {
     struct soft_responder *resp = &qp->resp;
-    unsigned limit = qp->turn < SOFT_TRAIN_PACKETS ? qp->turn : SOFT_TRAIN_PACKETS;
+    unsigned limit = qp->turn < SOFT_BURST_PACKETS ? qp->turn : SOFT_BURST_PACKETS;
     struct soft_resource *resource;
 
     while (limit-- > 0 && (resource = first_active(qp)) != NULL) {

@@ -102,7 +102,7 @@ static bool nothing_to_do(const struct soft_context *context)
 {
     const struct soft_qp *qp = TAILQ_FIRST(&context->work);
 
-    if (context->train.packets > 0 || context->train.left || context->starting != NULL)
+    if (context->burst.packets > 0 || context->burst.left || context->starting != NULL)
         return false;
     return qp == NULL || (TAILQ_NEXT(qp, work) == NULL && waits(qp));
 }
@@ -124,9 +124,9 @@ static __attribute__((noinline)) void step(struct soft_context *context)
             if (!is_held(qp))
                 turn(qp);
         }
-    } while (!soft_train_leave(context));
-    if (context->train.left) {
-        context->train.left = false;
+    } while (!soft_burst_leave(context));
+    if (context->burst.left) {
+        context->burst.left = false;
         if (context->wire->sent != NULL)
             context->wire->sent(context->wire, &context->verbs.context);
     }

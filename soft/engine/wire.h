@@ -12,7 +12,7 @@
  *
  * One mutex for each context guards all objects of the context. A function or callback marked (locked) is called with
  * this mutex held: the engine holds it when it calls a callback, and a link takes it with soft_lock() before it calls
- * the engine. A burst (in the code: train) is a run of packets that one call of a link sends.
+ * the engine. A burst (in the code: burst) is a run of packets that one call of a link sends.
  */
 #ifndef SOFT_WIRE_H
 #define SOFT_WIRE_H
@@ -31,10 +31,10 @@
 #define SOFT_PKEY_MASK 0x7fff /* the most significant bit is the membership bit */
 #define SOFT_DEVICE_PORT 1    /* the device has one port */
 /* Bytes of a burst that is sent as one UDP datagram (IPv6 over the loopback interface). */
-#define SOFT_TRAIN_MAX 65488
+#define SOFT_BURST_MAX 65488
 /* Bytes of a burst that is built in the link's buffer: four packets of 64 KiB. */
-#define SOFT_TRAIN_LONG 263168
-#define SOFT_TRAIN_PACKETS 60  /* maximum packets of a burst */
+#define SOFT_BURST_LONG 263168
+#define SOFT_BURST_PACKETS 60  /* maximum packets of a burst */
 #define SOFT_FLIGHT_MAX 524288 /* Maximum payload bytes of a queue pair that are sent and not acknowledged. */
 
 /* Nanoseconds of a monotonic clock: core/base/clock.h, or a test's virtual clock. */
@@ -96,11 +96,11 @@ struct soft_link {
     /* (locked) Sends a burst: packets from the BTH on, which start `stride` bytes apart. The last one may be shorter.
      * Each packet ends in `trailer` free bytes, which are counted in stride and length. The link may change the bytes
      * until it returns. Packets that it cannot send are lost, as on any network. */
-    void (*send)(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
+    void (*send)(struct soft_link *link, const struct soft_path *path, uint8_t *burst, size_t length,
                  size_t stride);
 
     /* (locked) Returns where the engine builds the next burst, whose first packet has `size` bytes, and stores in
-     * *limit how long the burst may become, at most SOFT_TRAIN_LONG. NULL: the link has no space, and has set `full`;
+     * *limit how long the burst may become, at most SOFT_BURST_LONG. NULL: the link has no space, and has set `full`;
      * it calls soft_link_drained() when there is space again. The callback itself is NULL if the engine builds bursts
      * in its own memory. A link that has it carries the packets of one queue pair. */
     uint8_t *(*room)(struct soft_link *link, size_t size, size_t *limit);

@@ -115,12 +115,12 @@ void shm_sent(struct shm *shm)
 
 /* Waking a peer costs more than sending a batch, and the peer sleeps again as soon as its ring is empty. So it is
  * woken once for many batches: after UNCALLED_MAX bytes, or by shm_sent() at the end of a pass. */
-void shm_link_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
+void shm_link_send(struct soft_link *link, const struct soft_path *path, uint8_t *burst, size_t length,
                    size_t stride)
 {
     struct shm_peer *peer = (struct shm_peer *)link;
 
-    (void)path, (void)train; /* it is where shm_link_room() said */
+    (void)path, (void)burst; /* it is where shm_link_room() said */
     shm_ring_put(&peer->out, length, stride, link->ack);
     link->ack = 0;
     if (peer->unnotified_bytes == 0)
@@ -144,43 +144,43 @@ static void look_for_room(struct shm_peer *peer)
 
 /* Passes a batch to the engine; returns the number of packets. The acknowledgement is processed after the packets,
  * because some of them may be responses that precede it. */
-static int give(struct shm_peer *peer, const struct shm_train *train)
+static int give(struct shm_peer *peer, const struct shm_burst *burst)
 {
     int packets = 0;
 
-    for (size_t at = 0; at < train->length; at += train->stride, packets++) {
-        size_t left = train->length - at;
+    for (size_t at = 0; at < burst->length; at += burst->stride, packets++) {
+        size_t left = burst->length - at;
 
-        soft_input_shared(peer->shm->context, &peer->path, train->bytes + at,
-                          left < train->stride ? left : train->stride);
+        soft_input_shared(peer->shm->context, &peer->path, burst->bytes + at,
+                          left < burst->stride ? left : burst->stride);
     }
-    if (train->ack != 0)
-        soft_input_ack(&peer->link, train->ack);
+    if (burst->ack != 0)
+        soft_input_ack(&peer->link, burst->ack);
     return packets;
 }
 
 /* Like give(), for a batch that is long enough to measure its copy. */
-static __attribute__((noinline)) int give_timed(struct shm_peer *peer, const struct shm_train *train)
+static __attribute__((noinline)) int give_timed(struct shm_peer *peer, const struct shm_burst *burst)
 {
-    uint64_t begun = shm_pace_begin(&peer->in.pace, train->length) ? now_ns() : 0;
-    int packets = give(peer, train);
-    uint64_t took = begun != 0 ? shm_ring_took(train) : 0;
+    uint64_t begun = shm_pace_begin(&peer->in.pace, burst->length) ? now_ns() : 0;
+    int packets = give(peer, burst);
+    uint64_t took = begun != 0 ? shm_ring_took(burst) : 0;
 
     if (took != 0)
-        shm_pace_took(&peer->in.pace, !shm_ring_went_far(train), train->length, took + now_ns() - begun);
+        shm_pace_took(&peer->in.pace, !shm_ring_went_far(burst), burst->length, took + now_ns() - begun);
     return packets;
 }
 
 /* Receives all batches in a ring, up to *budget bytes. */
 static int empty_ring(struct shm_peer *peer, size_t *budget)
 {
-    struct shm_train train;
+    struct shm_burst burst;
     int packets = 0;
 
-    while (*budget > 0 && shm_ring_next(&peer->in, &train)) {
-        packets += train.length >= SHM_PACE_MIN ? give_timed(peer, &train) : give(peer, &train);
-        *budget -= train.whole < *budget ? train.whole : *budget;
-        if (shm_ring_taken(&peer->in, &train))
+    while (*budget > 0 && shm_ring_next(&peer->in, &burst)) {
+        packets += burst.length >= SHM_PACE_MIN ? give_timed(peer, &burst) : give(peer, &burst);
+        *budget -= burst.whole < *budget ? burst.whole : *budget;
+        if (shm_ring_taken(&peer->in, &burst))
             call(peer);
     }
     return packets;

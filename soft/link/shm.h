@@ -115,7 +115,7 @@ void shm_sent(struct shm *shm);
 
 /* Of struct soft_link. */
 uint8_t *shm_link_room(struct soft_link *link, size_t size, size_t *limit);
-void shm_link_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
+void shm_link_send(struct soft_link *link, const struct soft_path *path, uint8_t *burst, size_t length,
                    size_t stride);
 /* Adds the peer to the list of those that are polled; or removes it. */
 void shm_look_at(struct shm_peer *peer);

@@ -156,7 +156,7 @@ static inline __attribute__((always_inline)) size_t piece(struct shm_ring *ring,
 static bool wants_to_see(const struct shm_ring *ring)
 {
     return used(ring) != 0 &&
-           ((ring->at & MASK) > NEAR || SHM_RING_BYTES - used(ring) < whole(SOFT_TRAIN_LONG));
+           ((ring->at & MASK) > NEAR || SHM_RING_BYTES - used(ring) < whole(SOFT_BURST_LONG));
 }
 
 inline uint8_t *shm_ring_room(struct shm_ring *ring, size_t size, size_t *limit)
@@ -171,7 +171,7 @@ inline uint8_t *shm_ring_room(struct shm_ring *ring, size_t size, size_t *limit)
         return NULL;
     available = ring->populated - from;
     room = (room < available ? room : available) - SHM_HEADER;
-    *limit = room < SOFT_TRAIN_LONG ? room : SOFT_TRAIN_LONG;
+    *limit = room < SOFT_BURST_LONG ? room : SOFT_BURST_LONG;
     return ring->bytes + from + SHM_HEADER;
 }
 
@@ -233,7 +233,7 @@ bool shm_ring_is_empty(struct shm_ring *ring)
     return ring->seen == ring->at && !see_tail(ring);
 }
 
-bool shm_ring_next(struct shm_ring *ring, struct shm_train *train)
+bool shm_ring_next(struct shm_ring *ring, struct shm_burst *burst)
 {
     /* At most one skip precedes a batch; a peer that writes many does not keep this loop running. */
     for (int tries = 0; tries < 2 && !ring->broken && !shm_ring_is_empty(ring); tries++) {
@@ -247,30 +247,30 @@ bool shm_ring_next(struct shm_ring *ring, struct shm_train *train)
             skipped(ring);
             continue;
         }
-        ring->broken = length == 0 || length > SOFT_TRAIN_LONG || stride == 0 ||
+        ring->broken = length == 0 || length > SOFT_BURST_LONG || stride == 0 ||
                        whole(length) > ring->seen - ring->at || whole(length) > SHM_RING_BYTES - offset ||
                        (ack != 0 && ack >> SOFT_ACKED_SHIFT != SOFT_ACKED);
-        *train = (struct shm_train){ring->bytes + offset + SHM_HEADER, length, stride, whole(length), ack};
+        *burst = (struct shm_burst){ring->bytes + offset + SHM_HEADER, length, stride, whole(length), ack};
         return !ring->broken;
     }
     return false;
 }
 
-static uint32_t way_told(const struct shm_train *train)
+static uint32_t way_told(const struct shm_burst *burst)
 {
-    const _Atomic uint32_t *header = (const _Atomic uint32_t *)(const void *)(train->bytes - SHM_HEADER);
+    const _Atomic uint32_t *header = (const _Atomic uint32_t *)(const void *)(burst->bytes - SHM_HEADER);
 
     return atomic_load_explicit(&header[3], memory_order_relaxed);
 }
 
-bool shm_ring_went_far(const struct shm_train *train)
+bool shm_ring_went_far(const struct shm_burst *burst)
 {
-    return way_told(train) & 1;
+    return way_told(burst) & 1;
 }
 
-uint64_t shm_ring_took(const struct shm_train *train)
+uint64_t shm_ring_took(const struct shm_burst *burst)
 {
-    return way_told(train) >> 1;
+    return way_told(burst) >> 1;
 }
 
 /* Publishes the receiver's CPU and what it asks for. Only after a batch that is long enough to be written past the
@@ -284,11 +284,11 @@ static void tell_processor(struct shm_ring *ring)
     ring->told = here;
 }
 
-bool shm_ring_taken(struct shm_ring *ring, const struct shm_train *train)
+bool shm_ring_taken(struct shm_ring *ring, const struct shm_burst *burst)
 {
-    if (train->length >= COPY_LONG)
+    if (burst->length >= COPY_LONG)
         tell_processor(ring);
-    ring->at += train->whole;
+    ring->at += burst->whole;
     return ring->at - ring->told_at >= UNREPORTED_MAX && shm_ring_tell(ring);
 }
 

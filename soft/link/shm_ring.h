@@ -2,7 +2,7 @@
 /*
  * shm_ring.h - one direction of a shared-memory link: batches of packets in a ring that two processes have mapped.
  *
- * A batch ("train") is a run of packets of the same length, but for a shorter last one; `stride` is that length.
+ * A batch ("burst") is a run of packets of the same length, but for a shorter last one; `stride` is that length.
  *
  * Neither process trusts the other. Each keeps its own position in private memory and only publishes it. It reads the
  * other's position and headers once, into a local variable, and checks them: a batch must lie within the ring and
@@ -65,7 +65,7 @@ struct shm_ring {
 };
 
 /* A received batch. The numbers are checked; the bytes are shared memory that the sender can still change. */
-struct shm_train {
+struct shm_burst {
     const uint8_t *bytes;
     size_t length, stride, whole; /* whole: with header and padding */
     uint32_t ack;                 /* SOFT_ACKED and a PSN, or 0 */
@@ -93,16 +93,16 @@ void shm_ring_want_room(struct shm_ring *ring);
 /* Whether all batches that were published have been taken. Reads the sender's position. */
 bool shm_ring_is_empty(struct shm_ring *ring);
 /* The next batch; false: there is none, or the ring is broken. */
-bool shm_ring_next(struct shm_ring *ring, struct shm_train *train);
+bool shm_ring_next(struct shm_ring *ring, struct shm_burst *burst);
 /* Whether the sender reports that it wrote the batch past the cache. Only for batches of at least SHM_PACE_MIN
  * bytes. */
-bool shm_ring_went_far(const struct shm_train *train);
+bool shm_ring_went_far(const struct shm_burst *burst);
 /* How long the sender reports its copy took, ns; 0: it was not asked. Only for batches of at least SHM_PACE_MIN
  * bytes. */
-uint64_t shm_ring_took(const struct shm_train *train);
+uint64_t shm_ring_took(const struct shm_burst *burst);
 /* Frees the bytes of a batch that was copied; publishes the position once 4096 bytes (UNREPORTED_MAX) are free. True: the
  * caller must wake the sender. */
-bool shm_ring_taken(struct shm_ring *ring, const struct shm_train *train);
+bool shm_ring_taken(struct shm_ring *ring, const struct shm_burst *burst);
 /* Publishes the receiver's position. True: the caller must wake the sender. */
 bool shm_ring_tell(struct shm_ring *ring);
 /* Sets the receiver's flag. The caller must then check for batches once more. */

@@ -195,12 +195,12 @@ void tcp_peer_release(struct tcp_peer *peer);
 /* ---- Between the link's own files (locked) ------------------------------------------------------ */
 
 #define TCP_PIECES 64
-#define TCP_OUT_BYTES (SOFT_TRAIN_LONG + TCP_FLUSH_BYTES)
+#define TCP_OUT_BYTES (SOFT_BURST_LONG + TCP_FLUSH_BYTES)
 #define TCP_IN_BYTES ((size_t)4 * TCP_SHORT_FRAME)
 
 /* As struct soft_link has them. */
 uint8_t *tcp_link_room(struct soft_link *link, size_t size, size_t *limit);
-void tcp_link_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
+void tcp_link_send(struct soft_link *link, const struct soft_path *path, uint8_t *burst, size_t length,
                    size_t stride);
 
 bool tcp_link_gather(struct soft_link *link, uint8_t *to, const struct soft_source *from, uint64_t psn);

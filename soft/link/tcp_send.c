@@ -236,12 +236,12 @@ uint8_t *tcp_link_room(struct soft_link *link, size_t size, size_t *limit)
     link->full = !peer->begun || peer->failed || peer->closing || peer->blocked || size > TCP_OUT_BYTES - used;
     if (link->full)
         return NULL;
-    *limit = TCP_OUT_BYTES - used < SOFT_TRAIN_LONG ? TCP_OUT_BYTES - used : SOFT_TRAIN_LONG;
+    *limit = TCP_OUT_BYTES - used < SOFT_BURST_LONG ? TCP_OUT_BYTES - used : SOFT_BURST_LONG;
     return out->bytes + used;
 }
 
 /* The trailer of each packet is where the header of the next frame goes. */
-static void write_headers(struct tcp_peer *peer, uint8_t *train, size_t length, size_t stride)
+static void write_headers(struct tcp_peer *peer, uint8_t *burst, size_t length, size_t stride)
 {
     struct tcp_frame frame = {.type = TCP_FRAME_PACKET};
 
@@ -249,20 +249,20 @@ static void write_headers(struct tcp_peer *peer, uint8_t *train, size_t length, 
         size_t left = length - at, size = left < stride ? left : stride;
 
         frame.length = (uint32_t)(size - TCP_FRAME_HEADER);
-        frame.ack = size == left ? peer->link.ack : 0; /* behind all packets of the train */
-        tcp_frame_write(&frame, train + at - TCP_FRAME_HEADER);
+        frame.ack = size == left ? peer->link.ack : 0; /* behind all packets of the burst */
+        tcp_frame_write(&frame, burst + at - TCP_FRAME_HEADER);
     }
     peer->link.ack = 0;
 }
 
-void tcp_link_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
+void tcp_link_send(struct soft_link *link, const struct soft_path *path, uint8_t *burst, size_t length,
                    size_t stride)
 {
     struct tcp_peer *peer = (struct tcp_peer *)link;
     struct tcp_out *out = &peer->out;
 
     (void)path;
-    write_headers(peer, train, length, stride);
+    write_headers(peer, burst, length, stride);
     out->end += length;
     service_traffic(peer->tcp->service);
     if (out->end - out->sent >= TCP_FLUSH_BYTES) {

@@ -6,7 +6,7 @@
  * address and to a port that the kernel picks. The connection managers of the two peers exchange these ports. A context
  * with a LID can be reached at all of the host's addresses, so its sockets are bound to the wildcard address.
  *
- * A train is a batch of packets to one peer that the kernel segments (UDP_SEGMENT) or has coalesced (UDP_GRO). `stride`
+ * A burst is a batch of packets to one peer that the kernel segments (UDP_SEGMENT) or has coalesced (UDP_GRO). `stride`
  * is the length of each packet in it but the last. A way is what the link caches for the packets of one path.
  */
 #ifndef SOFT_UDP_H
@@ -105,7 +105,7 @@ int udp_take_lid(struct udp *udp, uint16_t *lid, bool *roce);
 void udp_end(struct udp *udp);
 
 /* Callbacks of struct soft_link and struct soft_wire. (locked) */
-void udp_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
+void udp_send(struct soft_link *link, const struct soft_path *path, uint8_t *burst, size_t length,
               size_t stride);
 int udp_receive(struct udp *udp);
 uint64_t udp_pace(struct soft_link *link, const struct soft_path *path, size_t bytes);
@@ -145,7 +145,7 @@ void udp_pace_end(struct udp *udp);
 
 /* udp_lost.c: what a link has dropped because its process was too slow. */
 struct udp_lost {
-    uint64_t trains, messages; /* dropped by a full socket; of UC and UD, without a posted receive */
+    uint64_t bursts, messages; /* dropped by a full socket; of UC and UD, without a posted receive */
     size_t buffer;             /* size of that socket's buffer, bytes */
 };
 struct udp_lost udp_lost_of(struct udp *udp);   /* (locked) */

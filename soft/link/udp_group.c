@@ -54,7 +54,7 @@ static bool is_at(const struct udp_socket *socket, const union soft_addr *group)
 /* Adds the socket's losses to the sums before it is closed. */
 static void keep_losses(const struct udp_socket *socket)
 {
-    const struct udp_lost lost = {.trains = udp_socket_drops(socket), .buffer = socket->buffer};
+    const struct udp_lost lost = {.bursts = udp_socket_drops(socket), .buffer = socket->buffer};
 
     udp_lost_add(&lost);
 }

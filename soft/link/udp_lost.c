@@ -12,7 +12,7 @@
 #include "udp.h"
 
 /* Of closed links; at exit, of all. Sums only: they pair with nothing. */
-static _Atomic uint64_t trains, messages;
+static _Atomic uint64_t bursts, messages;
 static _Atomic size_t buffer;
 
 struct udp_lost udp_lost_of(struct udp *udp)
@@ -20,19 +20,19 @@ struct udp_lost udp_lost_of(struct udp *udp)
     struct udp_lost lost = {.messages = soft_counters_of(udp->context)->unready};
 
     for (int i = 0; i < udp->socket_count; i++) {
-        lost.trains += udp_socket_drops(&udp->sockets[i]);
+        lost.bursts += udp_socket_drops(&udp->sockets[i]);
         lost.buffer = udp->sockets[i].buffer;
     }
     for (int i = 0; i < udp->group_count; i++)
-        lost.trains += udp_socket_drops(&udp->groups[i]);
+        lost.bursts += udp_socket_drops(&udp->groups[i]);
     return lost;
 }
 
 void udp_lost_add(const struct udp_lost *lost)
 {
-    atomic_fetch_add(&trains, lost->trains);
+    atomic_fetch_add(&bursts, lost->bursts);
     atomic_fetch_add(&messages, lost->messages);
-    if (lost->trains > 0)
+    if (lost->bursts > 0)
         atomic_store(&buffer, lost->buffer);
 }
 
@@ -40,11 +40,11 @@ void udp_lost_tell(void)
 {
     if (!settings()->debug)
         return;
-    if (trains > 0)
+    if (bursts > 0)
         fprintf(stderr,
-                "exs: %" PRIu64 " trains of packets found no room in a socket's buffer of %zu bytes: raise "
+                "exs: %" PRIu64 " bursts of packets found no room in a socket's buffer of %zu bytes: raise "
                 "net.core.rmem_max, or let fewer peers send at once\n",
-                trains, buffer);
+                bursts, buffer);
     if (messages > 0)
         fprintf(stderr,
                 "exs: %" PRIu64 " messages of unreliable peers found no receive posted: post more of them\n",

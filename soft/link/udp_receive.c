@@ -211,7 +211,7 @@ static bool is_whole(struct udp *udp, bool foreign, struct udp_way_in *way, unsi
 }
 
 /* Passes the packets of a datagram to the engine. Returns their number. */
-static int give(struct udp *udp, bool foreign, const struct arrival *arrival, const uint8_t *train)
+static int give(struct udp *udp, bool foreign, const struct arrival *arrival, const uint8_t *burst)
 {
     struct udp_way_in *way = find_way(udp, &arrival->path);
     struct ibv_context *context = udp->context;
@@ -220,7 +220,7 @@ static int give(struct udp *udp, bool foreign, const struct arrival *arrival, co
     int packets = 0;
 
     do {
-        const uint8_t *packet = train + at;
+        const uint8_t *packet = burst + at;
         size_t left = arrival->length - at;
         size_t length = left < arrival->stride ? left : arrival->stride;
 

@@ -67,14 +67,14 @@ static void add_traffic_class(struct udp_way_out *way, const struct soft_path *p
 
 /* Writes the ICRC of each packet. The kernel numbers the segments of a batch from 0 (`numbered`); a single datagram is
  * 0. */
-static void seal(struct udp_way_out *way, uint8_t *train, size_t length, size_t stride, bool numbered)
+static void seal(struct udp_way_out *way, uint8_t *burst, size_t length, size_t stride, bool numbered)
 {
     unsigned id = 0;
 
     for (size_t at = 0; at < length; at += stride, id++) {
         size_t size = (at + stride < length ? stride : length - at) - ICRC_SIZE;
 
-        icrc_store(train + at + size, icrc_compute(&way->flow, numbered ? id : 0, train + at, size));
+        icrc_store(burst + at + size, icrc_compute(&way->flow, numbered ? id : 0, burst + at, size));
     }
 }
 
@@ -124,10 +124,10 @@ static bool again(int fd, int error)
 }
 
 /* Sends one datagram, or one batch for the kernel to segment (`cut`). 0, or the errno with which it was lost. */
-static int send_whole(const struct udp_socket *udp, struct udp_way_out *way, bool cut, uint8_t *train,
+static int send_whole(const struct udp_socket *udp, struct udp_way_out *way, bool cut, uint8_t *burst,
                       size_t length)
 {
-    struct iovec vector = {.iov_base = train, .iov_len = length};
+    struct iovec vector = {.iov_base = burst, .iov_len = length};
     struct msghdr header = message(way, cut, &vector);
 
     if (sendmsg(udp->fd, &header, MSG_DONTWAIT) >= 0)
@@ -141,7 +141,7 @@ static int send_whole(const struct udp_socket *udp, struct udp_way_out *way, boo
 static void send_each(const struct udp_socket *udp, struct udp_way_out *way, struct iovec *packets,
                       unsigned count)
 {
-    struct mmsghdr headers[SOFT_TRAIN_PACKETS];
+    struct mmsghdr headers[SOFT_BURST_PACKETS];
     unsigned sent = 0;
 
     for (unsigned i = 0; i < count; i++)
@@ -157,20 +157,20 @@ static void send_each(const struct udp_socket *udp, struct udp_way_out *way, str
 }
 
 /* Sends a batch that the kernel can't segment. */
-static void send_apart(const struct udp_socket *udp, struct udp_way_out *way, uint8_t *train, size_t length,
+static void send_apart(const struct udp_socket *udp, struct udp_way_out *way, uint8_t *burst, size_t length,
                        size_t stride)
 {
-    struct iovec packets[SOFT_TRAIN_PACKETS];
+    struct iovec packets[SOFT_BURST_PACKETS];
     unsigned count = 0;
 
-    for (size_t at = 0; at < length && count < SOFT_TRAIN_PACKETS; at += stride, count++)
-        packets[count] = (struct iovec){train + at, at + stride < length ? stride : length - at};
+    for (size_t at = 0; at < length && count < SOFT_BURST_PACKETS; at += stride, count++)
+        packets[count] = (struct iovec){burst + at, at + stride < length ? stride : length - at};
     send_each(udp, way, packets, count);
 }
 
 /* Sends a batch that the kernel segments. False: it can't on this route (EIO: no checksum offload), or not at all; the
  * socket then does not try again, except after EMSGSIZE, which concerns only this batch. */
-static bool send_cut(struct udp_socket *socket, struct udp_way_out *way, uint8_t *train, size_t length,
+static bool send_cut(struct udp_socket *socket, struct udp_way_out *way, uint8_t *burst, size_t length,
                      size_t stride)
 {
     uint16_t segment = (uint16_t)stride;
@@ -178,9 +178,9 @@ static bool send_cut(struct udp_socket *socket, struct udp_way_out *way, uint8_t
 
     if (!socket->segments)
         return false;
-    seal(way, train, length, stride, true);
+    seal(way, burst, length, stride, true);
     memcpy(way->ancillary + way->source_length + CMSG_LEN(0), &segment, sizeof segment);
-    error = send_whole(socket, way, true, train, length);
+    error = send_whole(socket, way, true, burst, length);
     if (error == EINVAL || error == EIO || error == EOPNOTSUPP)
         socket->segments = false;
     return socket->segments && error != EMSGSIZE;
@@ -228,7 +228,7 @@ static struct udp_way_out *find_way(struct udp *udp, const struct soft_path *pat
     return way_open(udp, way, path) ? way : NULL;
 }
 
-void udp_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
+void udp_send(struct soft_link *link, const struct soft_path *path, uint8_t *burst, size_t length,
               size_t stride)
 {
     struct udp *udp = (struct udp *)link;
@@ -239,11 +239,11 @@ void udp_send(struct soft_link *link, const struct soft_path *path, uint8_t *tra
         return;
     socket = way->socket;
     service_traffic(udp->service);
-    if (length > stride && send_cut(socket, way, train, length, stride))
+    if (length > stride && send_cut(socket, way, burst, length, stride))
         return;
-    seal(way, train, length, stride, false);
+    seal(way, burst, length, stride, false);
     if (length > stride)
-        send_apart(socket, way, train, length, stride);
+        send_apart(socket, way, burst, length, stride);
     else
-        (void)send_whole(socket, way, false, train, length);
+        (void)send_whole(socket, way, false, burst, length);
 }

@@ -217,7 +217,7 @@ static int make_secrets(uint64_t secrets[SECRETS], uint64_t seed)
 static void release(struct soft_context *context)
 {
     doorbell_close(&context->async);
-    soft_train_end(&context->train);
+    soft_burst_end(&context->burst);
     free(context->buckets);
     free(context->heap);
     soft_keys_free(&context->keys);
@@ -257,7 +257,7 @@ struct ibv_context *soft_open(struct soft_wire *wire, struct soft_clock *clock, 
     pthread_once(&refusal_once, make_refusal);
     context->async = (struct doorbell)DOORBELL_INIT(DOORBELL_SHOWN);
     context->verbs.context.async_fd = -1;
-    if (!soft_train_begin(&context->train)) {
+    if (!soft_burst_begin(&context->burst)) {
         release(context);
         errno = ENOMEM;
         return NULL;

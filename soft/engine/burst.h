@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* train.h - the burst of a context (in the code: train): packets that are built and then sent in one call of a link. */
-#ifndef SOFT_TRAIN_H
-#define SOFT_TRAIN_H
+/* burst.h - the burst of a context (in the code: burst): packets that are built and then sent in one call of a link. */
+#ifndef SOFT_BURST_H
+#define SOFT_BURST_H
 
 #include "wire.h"
 
@@ -22,8 +22,8 @@ struct soft_piece {
 };
 
 /* The burst that is being built; one for each context, guarded by its lock. */
-struct soft_train {
-    /* SOFT_TRAIN_LONG bytes: for links without their own buffers, and for payload on its way to such a buffer. */
+struct soft_burst {
+    /* SOFT_BURST_LONG bytes: for links without their own buffers, and for payload on its way to such a buffer. */
     uint8_t *own;
     uint8_t *bytes;        /* where the burst is built */
     size_t limit;          /* its maximum length */
@@ -37,7 +37,7 @@ struct soft_train {
         struct soft_qp *qp;
         uint64_t psn;
         bool answer;
-    } * owner; /* SOFT_TRAIN_PACKETS entries: whose packet each is */
+    } * owner; /* SOFT_BURST_PACKETS entries: whose packet each is */
     unsigned pieces;
     struct soft_piece *piece; /* SOFT_PIECES entries */
 };
@@ -45,20 +45,20 @@ struct soft_train {
 /* For tsan.h: what a thread did before it sent a packet happens before what a thread does that has received it. */
 extern char soft_packet_order;
 
-/* Allocates the memory of a burst. False: no memory; the caller then calls soft_train_end(), which frees the rest. */
-bool soft_train_begin(struct soft_train *train);
-void soft_train_end(struct soft_train *train);
+/* Allocates the memory of a burst. False: no memory; the caller then calls soft_burst_end(), which frees the rest. */
+bool soft_burst_begin(struct soft_burst *burst);
+void soft_burst_end(struct soft_burst *burst);
 
 /* Returns space for a packet of `size` bytes. NULL: the memory of an earlier packet's payload had vanished, or the link
  * is full; the caller must check again what it has to send. psn and answer tell whose payload it is in case it
  * vanishes. `way` must stay valid until the burst has been sent. */
-uint8_t *soft_train_add(struct soft_qp *qp, const struct soft_path *way, size_t size, uint64_t psn,
+uint8_t *soft_burst_add(struct soft_qp *qp, const struct soft_path *way, size_t size, uint64_t psn,
                         bool answer);
 /* Adds payload to the packet that was added last. It is copied now, or, if `nofault` is not NULL, when the burst is
  * sent. */
-void soft_train_payload(struct soft_context *context, uint8_t *to, const struct iovec *from, int count,
+void soft_burst_payload(struct soft_context *context, uint8_t *to, const struct iovec *from, int count,
                         const struct soft_mr *nofault);
 /* Sends the burst. False: some payload's memory had vanished, and its queue pair has been notified. */
-bool soft_train_leave(struct soft_context *context);
+bool soft_burst_leave(struct soft_context *context);
 
 #endif

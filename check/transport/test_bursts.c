@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_trains.c - how many trains long messages take, since that is what they cost by UDP: their packets are not all
+/* test_bursts.c - how many bursts long messages take, since that is what they cost by UDP: their packets are not all
  * equally long, and acknowledgements have to find a place among them. */
 #include "check/support/endpoints.h"
 #include "soft/engine/engine.h"
@@ -7,7 +7,7 @@
 #define MTU 4096
 #define PACKETS 16
 #define LENGTH ((size_t)PACKETS * MTU)
-#define TRAIN 15  /* packets that one has room for */
+#define BURST 15  /* packets that one has room for */
 #define WINDOW 32 /* packets, before anything is acknowledged */
 
 static struct pair *begin(void)
@@ -56,29 +56,29 @@ static void take_in(struct pair *pair, int side)
 }
 
 /* Of the packets in the log, from this one on. */
-static unsigned trains_from(struct pair *pair, unsigned first)
+static unsigned bursts_from(struct pair *pair, unsigned first)
 {
     unsigned last = network_packets(pair->network);
     return last == first ? 0
-                         : network_packet(pair->network, last - 1)->train -
-                               network_packet(pair->network, first)->train + 1;
+                         : network_packet(pair->network, last - 1)->burst -
+                               network_packet(pair->network, first)->burst + 1;
 }
 
-static unsigned packets_of(struct pair *pair, unsigned train)
+static unsigned packets_of(struct pair *pair, unsigned burst)
 {
     unsigned count = 0;
     for (unsigned i = 0; i < network_packets(pair->network); i++)
-        count += network_packet(pair->network, i)->train == train;
+        count += network_packet(pair->network, i)->burst == burst;
     return count;
 }
 
-/* The first packet names the place, so it is longer, and so is the last one with its immediate: each begins a train. */
+/* The first packet names the place, so it is longer, and so is the last one with its immediate: each begins a burst. */
 START_TEST(news_at_the_end)
 {
     struct pair *pair = begin();
     write_with_news(pair, 0);
     ck_assert_uint_eq(network_packets(pair->network), PACKETS);
-    ck_assert_uint_eq(trains_from(pair, 0), 3);
+    ck_assert_uint_eq(bursts_from(pair, 0), 3);
     run(pair);
     pair_free(pair);
 }
@@ -90,7 +90,7 @@ START_TEST(news_apart)
     struct pair *pair = begin();
     write_and_tell(pair, 0);
     ck_assert_uint_eq(network_packets(pair->network), PACKETS + 1);
-    ck_assert_uint_eq(trains_from(pair, 0), 2);
+    ck_assert_uint_eq(bursts_from(pair, 0), 2);
     ck_assert_uint_eq(packets_of(pair, 0), 2);
     ck_assert_uint_eq(network_packet(pair->network, PACKETS)->roce.opcode, WRITE_ONLY_IMM);
     run(pair);
@@ -109,7 +109,7 @@ START_TEST(acknowledgement_behind_the_first)
     ck_assert_uint_eq(network_packets(pair->network), 1);
     write_and_tell(pair, 1);
     ck_assert_uint_eq(network_packets(pair->network), 1 + PACKETS + 1 + 1);
-    ck_assert_uint_eq(trains_from(pair, 1), 2);
+    ck_assert_uint_eq(bursts_from(pair, 1), 2);
     ck_assert_uint_eq(network_packet(pair->network, 2)->roce.opcode, ACKNOWLEDGE);
     ck_assert_uint_eq(packets_of(pair, 1), 2);
     run(pair);
@@ -134,10 +134,10 @@ START_TEST(acknowledgement_of_a_long_message)
     struct pair *pair = begin();
     write_and_tell(pair, 0);
     ck_assert_uint_gt(taken_until_told(pair), 1);
-    ck_assert_uint_eq(trains_from(pair, PACKETS + 1), 0);
+    ck_assert_uint_eq(bursts_from(pair, PACKETS + 1), 0);
     post(&pair->end[1], &pair->end[0], &(struct work){.opcode = IBV_WR_SEND, .length = 64});
     ck_assert_uint_eq(network_packets(pair->network), PACKETS + 1 + 2);
-    ck_assert_uint_eq(trains_from(pair, PACKETS + 1), 1);
+    ck_assert_uint_eq(bursts_from(pair, PACKETS + 1), 1);
     ck_assert_uint_eq(network_packet(pair->network, PACKETS + 2)->roce.opcode, ACKNOWLEDGE);
     run(pair);
     pair_free(pair);
@@ -160,9 +160,9 @@ START_TEST(acknowledgement_of_a_window)
 }
 END_TEST
 
-/* Of a message that is longer than the window is a part goes that fills trains: what is left of the window waits for
+/* Of a message that is longer than the window is a part goes that fills bursts: what is left of the window waits for
  * an acknowledgement, which is under way. The end of a message does not. */
-START_TEST(whole_trains)
+START_TEST(whole_bursts)
 {
     struct pair *pair = begin();
     post(&pair->end[0], &pair->end[1],
@@ -170,7 +170,7 @@ START_TEST(whole_trains)
                         .opcode = IBV_WR_RDMA_WRITE,
                         .flags = IBV_SEND_SIGNALED,
                         .length = _i ? (size_t)WINDOW * MTU : (size_t)3 * WINDOW * MTU});
-    ck_assert_uint_eq(network_packets(pair->network), _i ? WINDOW : 2 * TRAIN);
+    ck_assert_uint_eq(network_packets(pair->network), _i ? WINDOW : 2 * BURST);
     run(pair);
     expect_wc(pair->end[0].send_cq, 7, IBV_WC_SUCCESS);
     pair_free(pair);
@@ -178,7 +178,7 @@ START_TEST(whole_trains)
 END_TEST
 
 /* Nor does one that lasts keep a peer's acknowledgement back who is about to answer, and looks again and again. */
-START_TEST(whole_trains_to_the_patient)
+START_TEST(whole_bursts_to_the_patient)
 {
     struct pair *pair = begin();
     post(&pair->end[0], &pair->end[1],
@@ -196,15 +196,15 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("transport: trains");
-    TCase *tcase = tcase_create("trains");
+    Suite *suite = suite_create("transport: bursts");
+    TCase *tcase = tcase_create("bursts");
     tcase_add_test(tcase, news_at_the_end);
     tcase_add_test(tcase, news_apart);
     tcase_add_test(tcase, acknowledgement_behind_the_first);
     tcase_add_test(tcase, acknowledgement_of_a_long_message);
     tcase_add_test(tcase, acknowledgement_of_a_window);
-    tcase_add_loop_test(tcase, whole_trains, 0, 2);
-    tcase_add_test(tcase, whole_trains_to_the_patient);
+    tcase_add_loop_test(tcase, whole_bursts, 0, 2);
+    tcase_add_test(tcase, whole_bursts_to_the_patient);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

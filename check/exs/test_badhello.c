@@ -39,10 +39,10 @@ enum {
     FEW_CREDITS,
     MANY_CREDITS,
     NO_ADVERTS,
-    NO_HIDDEN,
-    SMALL_HIDDEN,
-    LARGE_HIDDEN,
-    HIDDEN_WRAPS,
+    NO_RECV_RING,
+    SMALL_RECV_RING,
+    LARGE_RECV_RING,
+    RECV_RING_WRAPS,
     LIES
 };
 
@@ -61,10 +61,10 @@ static const struct {
     [FEW_CREDITS] = {HELLO_BAD_VALUE, EPROTO},
     [MANY_CREDITS] = {HELLO_BAD_VALUE, EPROTO},
     [NO_ADVERTS] = {HELLO_BAD_VALUE, EPROTO},
-    [NO_HIDDEN] = {HELLO_BAD_VALUE, EPROTO},
-    [SMALL_HIDDEN] = {HELLO_BAD_VALUE, EPROTO},
-    [LARGE_HIDDEN] = {HELLO_BAD_VALUE, EPROTO},
-    [HIDDEN_WRAPS] = {HELLO_BAD_VALUE, EPROTO},
+    [NO_RECV_RING] = {HELLO_BAD_VALUE, EPROTO},
+    [SMALL_RECV_RING] = {HELLO_BAD_VALUE, EPROTO},
+    [LARGE_RECV_RING] = {HELLO_BAD_VALUE, EPROTO},
+    [RECV_RING_WRAPS] = {HELLO_BAD_VALUE, EPROTO},
 };
 
 /* InfiniBand pads private data with zeros, so length alone says nothing there. */
@@ -105,17 +105,17 @@ static struct hello lying(int lie)
     case NO_ADVERTS:
         hello.adverts = 0;
         break;
-    case NO_HIDDEN:
-        hello.hidden_size = 0;
+    case NO_RECV_RING:
+        hello.recv_ring_size = 0;
         break;
-    case SMALL_HIDDEN:
-        hello.hidden_size = HELLO_HIDDEN_MIN - 1;
+    case SMALL_RECV_RING:
+        hello.recv_ring_size = HELLO_RECV_RING_MIN - 1;
         break;
-    case LARGE_HIDDEN:
-        hello.hidden_size = HELLO_HIDDEN_MAX + 1;
+    case LARGE_RECV_RING:
+        hello.recv_ring_size = HELLO_RECV_RING_MAX + 1;
         break;
-    case HIDDEN_WRAPS:
-        hello.hidden_addr = UINT64_MAX - 5;
+    case RECV_RING_WRAPS:
+        hello.recv_ring_addr = UINT64_MAX - 5;
         break;
     default:
         break;
@@ -163,14 +163,14 @@ END_TEST
 START_TEST(limits_are_good)
 {
     static const struct hello limits[] = {
-        {.credits = HELLO_CREDITS_MIN, .adverts = 1, .hidden_size = HELLO_HIDDEN_MIN},
-        {.credits = HELLO_CREDITS_MAX, .adverts = UINT16_MAX, .hidden_size = HELLO_HIDDEN_MAX}};
+        {.credits = HELLO_CREDITS_MIN, .adverts = 1, .recv_ring_size = HELLO_RECV_RING_MIN},
+        {.credits = HELLO_CREDITS_MAX, .adverts = UINT16_MAX, .recv_ring_size = HELLO_RECV_RING_MAX}};
     struct hello hello = raw_hello(SOCK_STREAM);
     exs_acceptaddr_t wanted = {.exs_addr = NULL};
 
     hello.credits = limits[_i].credits;
     hello.adverts = limits[_i].adverts;
-    hello.hidden_size = limits[_i].hidden_size;
+    hello.recv_ring_size = limits[_i].recv_ring_size;
     set_up();
     int listener = open_listener(AF_INET, SOCK_STREAM, 4, &address);
     must(exs_accept(listener, &wanted, 1, 0, box.queue));

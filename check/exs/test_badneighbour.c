@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * test_badneighbour.c - what belongs to one connection is out of reach of every other: a peer that knows the
- * addresses and keys of another's hidden buffer, receives and exports, to the last bit, neither writes there
+ * addresses and keys of another's recv_ring buffer, receives and exports, to the last bit, neither writes there
  * nor reads nor changes anything. On the embedded device and on rdma-core's alike.
  */
 #include "check/support/scene.h"
 
 #define LENGTH 20000 /* of the receive that is filled by hand: not copied, so advertised where it is */
-#define SHORT 1000   /* of one that a SEQPACKET advertises in its hidden buffer */
+#define SHORT 1000   /* of one that a SEQPACKET advertises in its recv_ring buffer */
 #define TOUCHED 8    /* bytes: what an atomic takes, too */
 
 /* Whose memory is reached for. */
-enum thing { HIDDEN, RECEIVE, SHORT_RECEIVE, REGION, EXPORT, THINGS };
-static const char *const thing_names[] = {"hidden buffer", "receive", "short receive", "registered receive",
+enum thing { RECV_RING, RECEIVE, SHORT_RECEIVE, REGION, EXPORT, THINGS };
+static const char *const thing_names[] = {"recv_ring buffer", "receive", "short receive", "registered receive",
                                           "export"};
 static const enum ibv_wr_opcode ways[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ,
                                           IBV_WR_ATOMIC_FETCH_AND_ADD};
@@ -62,9 +62,9 @@ static void victim_open(enum thing thing)
     victim.memory = new_buffer(LENGTH);
     victim.region = exs_mregister(victim.memory, LENGTH, 0);
     ck_assert_ptr_ne(victim.region, EXS_MHANDLE_INVALID);
-    if (thing == HIDDEN) {
-        victim.addr = victim.raw.there.hidden_addr;
-        victim.rkey = victim.raw.there.hidden_rkey;
+    if (thing == RECV_RING) {
+        victim.addr = victim.raw.there.recv_ring_addr;
+        victim.rkey = victim.raw.there.recv_ring_rkey;
     } else if (thing == EXPORT) {
         export_memory();
     } else {
@@ -77,7 +77,7 @@ static void victim_served(enum thing thing)
 {
     size_t length = receive_length(thing);
 
-    if (thing == HIDDEN || thing == EXPORT)
+    if (thing == RECV_RING || thing == EXPORT)
         advertise(RECEIVE);
     pattern_fill(victim.raw.room, length, 7, 0);
     raw_direct(&victim.raw, &victim.advert, (uint32_t)length, 0);

@@ -33,7 +33,7 @@ static const struct lie {
     {"credits too many beside data", SOCK_SEQPACKET, RECEIVING, .data = true,
      .imm = IMM_DIRECT | IMM_CREDITS | IMM_CREDITS_MASK | 5},
     {"an ACK of what was not sent", SOCK_STREAM, IDLE, .control = {.type = CONTROL_ACK, .position = 1}},
-    {"an ACK ahead", SOCK_STREAM, SENDING, .control = {.type = CONTROL_ACK, .position = RAW_HIDDEN + 1}},
+    {"an ACK ahead", SOCK_STREAM, SENDING, .control = {.type = CONTROL_ACK, .position = RAW_RECV_RING + 1}},
     {"an ACK far ahead", SOCK_STREAM, SENDING, .control = {.type = CONTROL_ACK, .position = UINT64_MAX}},
     {"an ACK on a SEQPACKET", SOCK_SEQPACKET, SENDING, .control = {.type = CONTROL_ACK, .position = 1}},
     {"RECALLED unasked", SOCK_STREAM, RECEIVING, .control = {.type = CONTROL_RECALLED}},
@@ -55,7 +55,7 @@ static const struct lie {
     {"too many ADVERTs of a SEQPACKET", SOCK_SEQPACKET, IDLE,
      .control = {.type = CONTROL_ADVERT, .addr = 4096, .length = 10}, .times = 33},
     {"more data than the ring buffer has room for", SOCK_STREAM, IDLE, .data = true, .imm = 256 * KIB + 1},
-    {"hidden data on a SEQPACKET", SOCK_SEQPACKET, RECEIVING, .data = true, .imm = 5},
+    {"recv_ring data on a SEQPACKET", SOCK_SEQPACKET, RECEIVING, .data = true, .imm = 5},
     {"no bytes", SOCK_STREAM, RECEIVING, .data = true, .imm = 0},
     {"no bytes, direct", SOCK_STREAM, RECEIVING, .data = true, .imm = IMM_DIRECT},
     {"direct, unadvertised", SOCK_STREAM, IDLE, .data = true, .imm = IMM_DIRECT | 5},
@@ -63,8 +63,8 @@ static const struct lie {
     {"more than was advertised", SOCK_STREAM, RECEIVING, .data = true, .imm = IMM_DIRECT | (BYTES + 1)},
     {"more in two", SOCK_SEQPACKET, RECEIVING, .data = true, .imm = IMM_DIRECT | IMM_MORE | (BYTES / 2 + 1),
      .times = 2},
-    {"hidden, and more", SOCK_STREAM, RECEIVING, .data = true, .imm = IMM_MORE | 5},
-    {"hidden, and truncated", SOCK_STREAM, RECEIVING, .data = true, .imm = IMM_TRUNC | 5},
+    {"recv_ring, and more", SOCK_STREAM, RECEIVING, .data = true, .imm = IMM_MORE | 5},
+    {"recv_ring, and truncated", SOCK_STREAM, RECEIVING, .data = true, .imm = IMM_TRUNC | 5},
     {"a STREAM, truncated", SOCK_STREAM, RECEIVING, .data = true, .imm = IMM_DIRECT | IMM_TRUNC | 5},
     {"more, and truncated", SOCK_SEQPACKET, RECEIVING, .data = true,
      .imm = IMM_DIRECT | IMM_MORE | IMM_TRUNC | 5},
@@ -114,7 +114,7 @@ static void say(enum control_type type)
     raw_control(&scene.raw, (struct control){.type = (uint8_t)type});
 }
 
-/* Bytes that came through the hidden buffer before the lie are there for whoever asks, then comes the error. */
+/* Bytes that came through the recv_ring buffer before the lie are there for whoever asks, then comes the error. */
 START_TEST(what_came_before_is_received)
 {
     scene_open_type(SOCK_STREAM);
@@ -325,7 +325,7 @@ START_TEST(stale_advertisements_are_dropped)
     scene_open_type(SOCK_STREAM);
     struct control advert = raw_advert(&scene.raw);
 
-    scene_alive(); /* one byte went through the hidden buffer: phase 1 */
+    scene_alive(); /* one byte went through the recv_ring buffer: phase 1 */
     raw_control(&scene.raw, advert);
     advert.phase = 2; /* and it had not arrived when this was made */
     raw_control(&scene.raw, advert);
@@ -337,7 +337,7 @@ START_TEST(stale_advertisements_are_dropped)
     struct raw_message message = raw_hear(&scene.raw);
 
     ck_assert(message.data);
-    ck_assert_uint_eq(message.imm, 100); /* through the hidden buffer */
+    ck_assert_uint_eq(message.imm, 100); /* through the recv_ring buffer */
     same_bytes(scene.raw.room, RAW_ROOM, CANARY);
     scene_close();
 }

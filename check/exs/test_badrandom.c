@@ -22,7 +22,7 @@ static struct {
     size_t length[OPS];
     struct control adverts[32]; /* that the peer heard, and has not used */
     int advert_count;
-    uint64_t heard;   /* bytes, that came through the peer's hidden buffer */
+    uint64_t heard;   /* bytes, that came through the peer's recv_ring buffer */
     uint64_t arrived; /* in all */
     unsigned owed;    /* credits */
 } talk;
@@ -112,10 +112,10 @@ static void use_advert(void)
     raw_direct(&talk.raw, &advert, bytes, below(8) || bytes == advert.length ? 0 : IMM_MORE);
 }
 
-static void use_hidden(void)
+static void use_recv_ring(void)
 {
     const struct hello *there = &talk.raw.there;
-    uint64_t left = there->hidden_size - talk.raw.told % there->hidden_size;
+    uint64_t left = there->recv_ring_size - talk.raw.told % there->recv_ring_size;
     uint32_t bytes = (uint32_t)chance_size(&talk.chance, 1, 5000);
 
     raw_indirect(&talk.raw, bytes < left ? bytes : (uint32_t)left);
@@ -172,7 +172,7 @@ static void peer_acts(void)
     if (what < 25)
         use_advert();
     else if (what < 40)
-        use_hidden();
+        use_recv_ring();
     else if (what < 55)
         advertise();
     else if (what < 70)
@@ -207,7 +207,7 @@ static void begin(int socktype)
     memset(&talk, 0, sizeof talk);
     talk.chance = chance;
     talk.hello = raw_hello(socktype);
-    talk.hello.hidden_size = (uint32_t)chance_size(&talk.chance, HELLO_HIDDEN_MIN, RAW_HIDDEN);
+    talk.hello.recv_ring_size = (uint32_t)chance_size(&talk.chance, HELLO_RECV_RING_MIN, RAW_RECV_RING);
     talk.hello.adverts = (uint16_t)(1 + below(32));
     talk.hello.credits = HELLO_CREDITS_MIN + (uint32_t)below(RAW_DEPTH / 2);
     talk.hello.flags = (uint16_t)below(4); /* HELLO_NO_IMMEDIATE, HELLO_IMM_CREDITS */
@@ -217,7 +217,8 @@ static void begin(int socktype)
 /* EXS wrote where it was let, and nowhere else. */
 static void check_peer(void)
 {
-    same_bytes(talk.raw.hidden + talk.hello.hidden_size, RAW_HIDDEN - talk.hello.hidden_size, CANARY);
+    same_bytes(talk.raw.recv_ring + talk.hello.recv_ring_size, RAW_RECV_RING - talk.hello.recv_ring_size,
+               CANARY);
     same_bytes(talk.raw.room + OFFERED, RAW_ROOM - OFFERED, CANARY);
 }
 

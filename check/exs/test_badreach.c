@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_badreach.c - what a peer's device may touch: the hidden buffer and what was advertised are to be
+ * test_badreach.c - what a peer's device may touch: the recv_ring buffer and what was advertised are to be
  * written, and nothing else is (exs(7), Security); and where a peer has EXS write what it has not got, EXS's
  * operations end with ECONNRESET. On the embedded device and on rdma-core's alike.
  */
@@ -11,7 +11,7 @@
 /* ---- EXS's memory ----------------------------------------------------------------------- */
 
 /* Bytes from where: a place in EXS's memory that the peer knows of. */
-enum place { HIDDEN, HIDDEN_END, ADVERTISED, ADVERTISED_END };
+enum place { RECV_RING, RECV_RING_END, ADVERTISED, ADVERTISED_END };
 
 static const struct reach {
     const char *what;
@@ -20,30 +20,30 @@ static const struct reach {
     int64_t by; /* bytes away from it */
     uint32_t bytes, other_key;
 } reaches[] = {
-    {"before the hidden buffer", IBV_WR_RDMA_WRITE, HIDDEN, -8, 8, 0},
-    {"into the hidden buffer from before", IBV_WR_RDMA_WRITE, HIDDEN, -1, 8, 0},
-    {"behind the hidden buffer", IBV_WR_RDMA_WRITE, HIDDEN_END, 0, 1, 0},
-    {"out of the hidden buffer", IBV_WR_RDMA_WRITE, HIDDEN_END, -4096, 4097, 0},
-    {"address 0", IBV_WR_RDMA_WRITE, HIDDEN, INT64_MIN, 8, 0},
-    {"with a wrong key", IBV_WR_RDMA_WRITE, HIDDEN, 0, 8, 1},
-    {"with no key", IBV_WR_RDMA_WRITE, HIDDEN, 0, 8, UINT32_MAX},
+    {"before the recv_ring buffer", IBV_WR_RDMA_WRITE, RECV_RING, -8, 8, 0},
+    {"into the recv_ring buffer from before", IBV_WR_RDMA_WRITE, RECV_RING, -1, 8, 0},
+    {"behind the recv_ring buffer", IBV_WR_RDMA_WRITE, RECV_RING_END, 0, 1, 0},
+    {"out of the recv_ring buffer", IBV_WR_RDMA_WRITE, RECV_RING_END, -4096, 4097, 0},
+    {"address 0", IBV_WR_RDMA_WRITE, RECV_RING, INT64_MIN, 8, 0},
+    {"with a wrong key", IBV_WR_RDMA_WRITE, RECV_RING, 0, 8, 1},
+    {"with no key", IBV_WR_RDMA_WRITE, RECV_RING, 0, 8, UINT32_MAX},
     {"before the receive", IBV_WR_RDMA_WRITE, ADVERTISED, -1, 1, 0},
     {"behind the receive", IBV_WR_RDMA_WRITE, ADVERTISED_END, 0, 1, 0},
     {"out of the receive", IBV_WR_RDMA_WRITE, ADVERTISED_END, -100, 101, 0},
     {"out of the receive, and say so", IBV_WR_RDMA_WRITE_WITH_IMM, ADVERTISED_END, -100, 101, 0},
-    {"read the hidden buffer", IBV_WR_RDMA_READ, HIDDEN, 0, 8, 0},
+    {"read the recv_ring buffer", IBV_WR_RDMA_READ, RECV_RING, 0, 8, 0},
     {"read the receive", IBV_WR_RDMA_READ, ADVERTISED, 0, 8, 0},
-    {"add to the hidden buffer", IBV_WR_ATOMIC_FETCH_AND_ADD, HIDDEN, 0, 8, 0},
+    {"add to the recv_ring buffer", IBV_WR_ATOMIC_FETCH_AND_ADD, RECV_RING, 0, 8, 0},
 };
 
 static uint64_t address_of(const struct control *advert, enum place place)
 {
     const struct hello *there = &scene.raw.there;
 
-    return place == HIDDEN       ? there->hidden_addr
-           : place == HIDDEN_END ? there->hidden_addr + there->hidden_size
-           : place == ADVERTISED ? advert->addr
-                                 : advert->addr + advert->length;
+    return place == RECV_RING       ? there->recv_ring_addr
+           : place == RECV_RING_END ? there->recv_ring_addr + there->recv_ring_size
+           : place == ADVERTISED    ? advert->addr
+                                    : advert->addr + advert->length;
 }
 
 /* The device refuses, and nothing has changed. */
@@ -63,7 +63,7 @@ START_TEST(a_reach_is_refused)
     fprintf(stderr, "# %d: %s\n", _i, reach->what);
     scene_open_type(SOCK_STREAM);
     struct control advert = scene_do(RECEIVING);
-    uint32_t key = reach->place < ADVERTISED ? scene.raw.there.hidden_rkey : advert.rkey;
+    uint32_t key = reach->place < ADVERTISED ? scene.raw.there.recv_ring_rkey : advert.rkey;
     uint64_t from = reach->by == INT64_MIN ? 0 : address_of(&advert, reach->place) + (uint64_t)reach->by;
 
     memset(scene.raw.room, 0x11, RAW_ROOM);
@@ -83,8 +83,8 @@ START_TEST(nothing_with_a_wrong_key)
 {
     scene_open_type(SOCK_STREAM);
     scene_do(RECEIVING);
-    raw_reach(&scene.raw, IBV_WR_RDMA_WRITE_WITH_IMM, scene.raw.there.hidden_addr,
-              scene.raw.there.hidden_rkey ^ 1, 0);
+    raw_reach(&scene.raw, IBV_WR_RDMA_WRITE_WITH_IMM, scene.raw.there.recv_ring_addr,
+              scene.raw.there.recv_ring_rkey ^ 1, 0);
     refused();
     scene_undone(RECEIVING);
     scene_broken();
@@ -109,7 +109,7 @@ START_TEST(no_address_is_told)
         last = strtoull(end + 1, NULL, 16);
         if (last - first > TIB) /* what a sanitizer has reserved, which may be nearly all */
             continue;
-        ck_assert_msg(scene.raw.there.hidden_addr < first || scene.raw.there.hidden_addr >= last,
+        ck_assert_msg(scene.raw.there.recv_ring_addr < first || scene.raw.there.recv_ring_addr >= last,
                       "the hello tells an address in %s", line);
     }
     fclose(maps);
@@ -172,14 +172,14 @@ END_TEST
 /* ---- The peer's memory ------------------------------------------------------------------ */
 
 /* Where a peer says that EXS may write, and it can't. */
-enum lie { NO_KEY, OTHER_KEY, BEYOND, TOO_LONG, ENDLESS, HIDDEN_KEY, HIDDEN_BEYOND, LIES };
+enum lie { NO_KEY, OTHER_KEY, BEYOND, TOO_LONG, ENDLESS, RECV_RING_KEY, RECV_RING_BEYOND, LIES };
 
 static void lie_in_hello(struct hello *hello, enum lie lie)
 {
-    if (lie == HIDDEN_KEY) /* 0 */
-        hello->hidden_addr = 4096;
-    else if (lie == HIDDEN_BEYOND)
-        hello->hidden_size = HELLO_HIDDEN_MAX;
+    if (lie == RECV_RING_KEY) /* 0 */
+        hello->recv_ring_addr = 4096;
+    else if (lie == RECV_RING_BEYOND)
+        hello->recv_ring_size = HELLO_RECV_RING_MAX;
 }
 
 static void lie_in_advert(struct control *advert, enum lie lie)
@@ -198,7 +198,7 @@ static void lie_in_advert(struct control *advert, enum lie lie)
 
 START_TEST(a_place_that_is_not_there)
 {
-    struct hello hello = raw_hello(_i < HIDDEN_KEY ? SOCK_SEQPACKET : SOCK_STREAM);
+    struct hello hello = raw_hello(_i < RECV_RING_KEY ? SOCK_SEQPACKET : SOCK_STREAM);
 
     lie_in_hello(&hello, (enum lie)_i);
     scene_open(hello);
@@ -206,7 +206,7 @@ START_TEST(a_place_that_is_not_there)
 
     scene_do(RECEIVING);
     lie_in_advert(&advert, (enum lie)_i);
-    if (_i < HIDDEN_KEY)
+    if (_i < RECV_RING_KEY)
         raw_control(&scene.raw, advert);
     must(exs_send(scene.server, scene.out, SENT, 0, scene.box.queue, NULL, NULL));
     scene_undone(SENDING);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_direct.c - a stream whose receiver always has a receive for it stays out of the hidden buffer, also while the
+/* test_direct.c - a stream whose receiver always has a receive for it stays out of the recv_ring buffer, also while the
  * next advertisement is still on its way; and nobody waits for one that may not come. */
 #include <stdatomic.h>
 #include "check/support/asleep.h"
@@ -8,8 +8,8 @@
 #include "own_clock.h"
 
 #define LARGE ((size_t)131072)
-#define LONG (4 * LARGE) /* more than a hidden buffer holds, */
-#define HIDDEN (2 * LARGE)
+#define LONG (4 * LARGE) /* more than a recv_ring buffer holds, */
+#define RECV_RING (2 * LARGE)
 #define SHORT 100
 #define LEAP_NS 25000000 /* longer than a send waits for an advertisement of which nothing says that it comes */
 
@@ -124,7 +124,7 @@ START_TEST(with_a_short_one)
 }
 END_TEST
 
-/* ---- What is longer than the hidden buffer ---- */
+/* ---- What is longer than the recv_ring buffer ---- */
 
 static void advertise_long(void)
 {
@@ -156,8 +156,8 @@ static void begin_trusted(void)
     whole_is_direct();
 }
 
-/* Sent, and some of it by the hidden buffer; the server takes it all. */
-static void taken_by_hidden(void)
+/* Sent, and some of it by the recv_ring buffer; the server takes it all. */
+static void taken_by_recv_ring(void)
 {
     exs_stats_t before = stats();
     size_t all = 0;
@@ -174,10 +174,10 @@ static void taken_by_hidden(void)
     ck_assert_uint_eq(stats().exs_sent_direct, before.exs_sent_direct);
 }
 
-static void goes_by_hidden(void)
+static void goes_by_recv_ring(void)
 {
-    ck_assert_uint_eq(stats().exs_sent % LONG, HIDDEN);
-    taken_by_hidden();
+    ck_assert_uint_eq(stats().exs_sent % LONG, RECV_RING);
+    taken_by_recv_ring();
 }
 
 static void wait_in_vain(void)
@@ -189,7 +189,7 @@ static void wait_in_vain(void)
     own_leap = LEAP_NS;
     while (stats().exs_sent == before)
         inbox_pump(pair.client_box, QUIET_MS);
-    goes_by_hidden();
+    goes_by_recv_ring();
 }
 
 /* It waits for the peer's next receive, and goes there; also where nothing else is under way. */
@@ -227,13 +227,13 @@ START_TEST(for_each_of_several)
 }
 END_TEST
 
-/* What the hidden buffer has room for is not kept back, nor what may not wait. */
+/* What the recv_ring buffer has room for is not kept back, nor what may not wait. */
 START_TEST(others_do_not)
 {
     int flags = _i ? MSG_DONTWAIT : 0;
 
-    must(exs_send(pair.client, from, _i ? LONG : HIDDEN, flags, pair.client_box->queue, NULL, NULL));
-    ck_assert_uint_eq(stats().exs_sent, LONG + HIDDEN);
+    must(exs_send(pair.client, from, _i ? LONG : RECV_RING, flags, pair.client_box->queue, NULL, NULL));
+    ck_assert_uint_eq(stats().exs_sent, LONG + RECV_RING);
     take_good(pair.client_box, EXS_EVT_SEND, pair.client);
 }
 END_TEST
@@ -246,7 +246,7 @@ START_TEST(is_empty)
         wait_in_vain();
         for (unsigned i = 0; i < doubt; i++) {
             send_bytes(LONG);
-            goes_by_hidden();
+            goes_by_recv_ring();
             advertise_long();
             send_bytes(LONG);
             whole_is_direct();
@@ -287,11 +287,11 @@ START_TEST(bounded)
 
     must(exs_setsockopt(pair.client, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit));
     send_bytes(LONG);
-    goes_by_hidden();
+    goes_by_recv_ring();
 }
 END_TEST
 
-/* Of one that receives less at a time than its hidden buffer holds nobody waits. */
+/* Of one that receives less at a time than its recv_ring buffer holds nobody waits. */
 START_TEST(not_of_short_receives)
 {
     uint64_t before;
@@ -302,8 +302,8 @@ START_TEST(not_of_short_receives)
     ck_assert_uint_eq(received(), LARGE);
     before = stats().exs_sent;
     send_bytes(LONG);
-    ck_assert_uint_eq(stats().exs_sent, before + HIDDEN);
-    taken_by_hidden();
+    ck_assert_uint_eq(stats().exs_sent, before + RECV_RING);
+    taken_by_recv_ring();
 }
 END_TEST
 
@@ -316,7 +316,7 @@ START_TEST(after_one_at_once)
     take_good(pair.client_box, EXS_EVT_SEND, pair.client);
     while (exs_recv(pair.server, to, LONG, MSG_DONTWAIT, pair.server_box->queue, NULL, region) != 0)
         inbox_pump(pair.server_box, QUIET_MS);
-    ck_assert_uint_eq(received(), HIDDEN);
+    ck_assert_uint_eq(received(), RECV_RING);
     inbox_pump(pair.client_box, QUIET_MS);
     own_leap = LEAP_NS;
     before = stats().exs_sent;
@@ -380,7 +380,7 @@ START_TEST(not_of_strangers)
     init_library();
     begin();
     send_bytes(LONG);
-    goes_by_hidden();
+    goes_by_recv_ring();
     end_of_it();
 }
 END_TEST

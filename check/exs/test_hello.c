@@ -8,7 +8,7 @@
 #include "core/conn/protocol.h"
 #include "inside.h"
 
-#define LONGEST (300 * KIB) /* of one transfer: more than the hidden buffer holds */
+#define LONGEST (300 * KIB) /* of one transfer: more than the recv_ring buffer holds */
 
 /* ---- Messages -------------------------------------------------------------------------- */
 
@@ -19,9 +19,9 @@ START_TEST(hello_is_checked)
                                .socktype = SOCK_STREAM,
                                .credits = RQ_DEPTH,
                                .adverts = ADVERTS_MAX,
-                               .hidden_size = HIDDEN_SIZE,
-                               .hidden_rkey = 0x12345678,
-                               .hidden_addr = 0x123456789abcdef0};
+                               .recv_ring_size = RECV_RING_SIZE,
+                               .recv_ring_rkey = 0x12345678,
+                               .recv_ring_addr = 0x123456789abcdef0};
     struct hello bad[8], read;
     uint8_t bytes[HELLO_SIZE];
 
@@ -38,9 +38,9 @@ START_TEST(hello_is_checked)
     bad[2].credits = 0;
     bad[3].credits = UINT32_MAX;
     bad[4].adverts = 0;
-    bad[5].hidden_size = 0;
-    bad[6].hidden_size = UINT32_MAX;
-    bad[7].hidden_addr = UINT64_MAX - 5;
+    bad[5].recv_ring_size = 0;
+    bad[6].recv_ring_size = UINT32_MAX;
+    bad[7].recv_ring_addr = UINT64_MAX - 5;
     for (int i = 0; i < COUNT(bad); i++) {
         xs_hello_pack(&bad[i], bytes);
         ck_assert_int_eq(xs_hello_unpack(&read, bytes, sizeof bytes, SOCK_STREAM), i == 0   ? HELLO_NO_EXS

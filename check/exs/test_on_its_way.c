@@ -46,7 +46,8 @@ static void put_junk(void)
 static void write_bytes(uint32_t bytes)
 {
     raw_look(&scene.raw);
-    raw_reach(&scene.raw, IBV_WR_RDMA_WRITE, scene.raw.there.hidden_addr, scene.raw.there.hidden_rkey, bytes);
+    raw_reach(&scene.raw, IBV_WR_RDMA_WRITE, scene.raw.there.recv_ring_addr, scene.raw.there.recv_ring_rkey,
+              bytes);
 }
 
 __attribute__((visibility("default"))) int sched_yield(void)

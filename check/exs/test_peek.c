@@ -3,7 +3,7 @@
 #include "check/support/support.h"
 
 #define LARGE (100 * KIB) /* advertised, if it is a receive */
-#define ALL (300 * KIB)   /* more than the hidden buffer holds */
+#define ALL (300 * KIB)   /* more than the recv_ring buffer holds */
 #define HELD (192 * KIB)  /* bytes of that a peek waits for at most */
 
 static exs_evt_xfer_t xfer_of(const exs_event_t *event)
@@ -111,7 +111,7 @@ START_TEST(takes_nothing)
 }
 END_TEST
 
-/* MSG_WAITALL: for all that it has room for; and for no more than can be here at once. All around the hidden
+/* MSG_WAITALL: for all that it has room for; and for no more than can be here at once. All around the recv_ring
  * buffer. */
 START_TEST(all)
 {

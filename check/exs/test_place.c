@@ -171,7 +171,8 @@ START_TEST(any_pieces)
         struct scattered to = {.waitall = chance_below(&chance, 2) == 0,
                                .region = chance_below(&chance, 2) == 0 ? region : NULL};
         uint64_t total = add_some_pieces(&to, memory, &chance), wanted = to.waitall ? total : 1;
-        bool before = wanted <= 2 * LARGE && chance_below(&chance, 2) == 0; /* the hidden buffer holds that */
+        bool before =
+            wanted <= 2 * LARGE && chance_below(&chance, 2) == 0; /* the recv_ring buffer holds that */
 
         memset(memory, CANARY, room);
         if (!before)
@@ -197,7 +198,7 @@ END_TEST
 
 /* ---- Messages ----------------------------------------------------------------------------------------- */
 
-/* A message has one place, so it comes by the hidden buffer, and is copied into as many pieces as it fills. */
+/* A message has one place, so it comes by the recv_ring buffer, and is copied into as many pieces as it fills. */
 START_TEST(a_message_in_pieces)
 {
     uint8_t *memory = new_buffer(BOUNCE_SIZE);
@@ -235,7 +236,7 @@ static bool stand_ins_are(const struct conn *conn, uint32_t wanted)
 
     STAILQ_FOREACH (op, &conn->recvs, link) {
         count++;
-        if (op->piece_count > 0 || !op->advertised || op->hidden == NULL)
+        if (op->piece_count > 0 || !op->advertised || op->recv_ring == NULL)
             return false;
     }
     return count == wanted && conn->advertised == wanted &&

@@ -8,26 +8,26 @@
 #include "core/queue/queue.h"
 #include "inside.h"
 
-#define LONGEST (300 * KIB) /* of one transfer: more than the hidden buffer holds */
+#define LONGEST (300 * KIB) /* of one transfer: more than the recv_ring buffer holds */
 #define AHEAD 6             /* transfers of one kind outstanding */
 #define FEW_BYTES 100
 
 /* ---- What always holds ----------------------------------------------------------------- */
 
-/* The hidden buffer never holds more than it can, and is acknowledged forwards only, never ahead of the
+/* The recv_ring buffer never holds more than it can, and is acknowledged forwards only, never ahead of the
  * copying. */
-static void audit_hidden(const struct conn *to, const struct conn *from, uint64_t *acked)
+static void audit_recv_ring(const struct conn *to, const struct conn *from, uint64_t *acked)
 {
-    ck_assert_uint_le(to->hidden_in - to->hidden_out, from->peer_ring.size);
-    ck_assert_uint_le(to->hidden_told, to->hidden_out);
-    ck_assert_uint_le(to->hidden_in, from->hidden_sent);
-    ck_assert_uint_le(from->hidden_sent - from->hidden_acked, from->peer_ring.size);
-    ck_assert_uint_le(from->hidden_acked, to->hidden_out);
-    ck_assert_uint_ge(from->hidden_acked, *acked);
-    *acked = from->hidden_acked;
+    ck_assert_uint_le(to->recv_ring_in - to->recv_ring_out, from->peer_ring.size);
+    ck_assert_uint_le(to->recv_ring_told, to->recv_ring_out);
+    ck_assert_uint_le(to->recv_ring_in, from->recv_ring_sent);
+    ck_assert_uint_le(from->recv_ring_sent - from->recv_ring_acked, from->peer_ring.size);
+    ck_assert_uint_le(from->recv_ring_acked, to->recv_ring_out);
+    ck_assert_uint_ge(from->recv_ring_acked, *acked);
+    *acked = from->recv_ring_acked;
 }
 
-/* What the peer may write into are the first receives, and never while the hidden buffer feeds them. */
+/* What the peer may write into are the first receives, and never while the recv_ring buffer feeds them. */
 static void audit_adverts(const struct conn *to, const struct conn *from)
 {
     const struct op *op;
@@ -45,7 +45,7 @@ static void audit_adverts(const struct conn *to, const struct conn *from)
     ck_assert_uint_le(count, ADVERTS_MAX);
     ck_assert_uint_le(from->advert_count, ADVERTS_MAX);
     ck_assert(to->rx_phase % 2 == 0 || to->advertised == 0);
-    ck_assert(to->hidden_in == to->hidden_out || to->advertised == 0);
+    ck_assert(to->recv_ring_in == to->recv_ring_out || to->advertised == 0);
 }
 
 /* Credits are neither made nor lost: what one side may send and what the other owes is never more than was
@@ -60,8 +60,8 @@ static void audit(const struct pair *pair, uint64_t acked[2])
 {
     const struct conn *client = conn_of(pair->client), *server = conn_of(pair->server);
 
-    audit_hidden(server, client, &acked[0]);
-    audit_hidden(client, server, &acked[1]);
+    audit_recv_ring(server, client, &acked[0]);
+    audit_recv_ring(client, server, &acked[1]);
     audit_adverts(server, client);
     audit_adverts(client, server);
     audit_credits(client, server);
@@ -188,7 +188,7 @@ static void forget_receives(struct side *side)
 
 static const uint32_t requests_of[] = {UINT32_MAX, 32 * KIB, 1000};
 
-/* Advertisements do cross with data and are dropped, and the hidden buffer is given back: else nothing was
+/* Advertisements do cross with data and are dropped, and the recv_ring buffer is given back: else nothing was
  * tried. */
 static bool saw_all(const struct pair *pair, const uint64_t acked[2])
 {

@@ -101,11 +101,11 @@ static void use_two_rings(void)
 {
     const struct conn *conn = conn_of(pair.server);
     const struct conn *client = conn_of(pair.client);
-    uint64_t size = conn->hidden_size, full = client->hidden_acked + size;
+    uint64_t size = conn->recv_ring_size, full = client->recv_ring_acked + size;
 
-    send_burst(full + size * 3 / 8 - client->hidden_sent);
+    send_burst(full + size * 3 / 8 - client->recv_ring_sent);
     ck_assert_uint_eq(client->path.ring_until, full);
-    while (conn->hidden_told < full)
+    while (conn->recv_ring_told < full)
         receive_some();
     for (int i = 0; i < 1000 && conn->next_ring.data == NULL; i++) {
         inbox_pump(pair.client_box, 1);
@@ -119,24 +119,24 @@ static void use_two_rings(void)
         inbox_pump(pair.server_box, 1);
     }
     ck_assert(conn->next_ring.is_used);
-    ck_assert_uint_lt(conn->hidden_out, conn->next_ring.from);
-    ck_assert_uint_gt(conn->hidden_in, conn->next_ring.from);
+    ck_assert_uint_lt(conn->recv_ring_out, conn->next_ring.from);
+    ck_assert_uint_gt(conn->recv_ring_in, conn->next_ring.from);
 }
 
 START_TEST(it_grows_to_its_bound)
 {
     const struct conn *conn = conn_of(pair.server);
 
-    ck_assert_uint_eq(conn->hidden_size, HIDDEN_SIZE);
+    ck_assert_uint_eq(conn->recv_ring_size, RECV_RING_SIZE);
     make_long();
-    while (conn->hidden_size < RING_MAX) {
+    while (conn->recv_ring_size < RING_MAX) {
         use_two_rings();
         receive_all();
     }
-    ck_assert_uint_eq(conn->hidden_size, RING_MAX);
+    ck_assert_uint_eq(conn->recv_ring_size, RING_MAX);
     send_burst(RING_MAX + RING_MAX / 8); /* once around, and more */
     receive_all();
-    ck_assert_uint_eq(conn->hidden_size, RING_MAX);
+    ck_assert_uint_eq(conn->recv_ring_size, RING_MAX);
     ck_assert_ptr_eq(conn->next_ring.data, NULL);
 }
 END_TEST
@@ -144,7 +144,7 @@ END_TEST
 /* Where the path is short, or the application has chosen a size. */
 START_TEST(it_does_not_grow)
 {
-    int bytes = HIDDEN_SIZE;
+    int bytes = RECV_RING_SIZE;
 
     if (_i) {
         must(exs_setsockopt(pair.listener, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes));
@@ -156,9 +156,9 @@ START_TEST(it_does_not_grow)
     } else {
         conn_of(pair.client)->path.is_measured = false; /* as when it was measured */
     }
-    send_burst(HIDDEN_SIZE * 11 / 8);
+    send_burst(RECV_RING_SIZE * 11 / 8);
     receive_all();
-    ck_assert_uint_eq(conn_of(pair.server)->hidden_size, HIDDEN_SIZE);
+    ck_assert_uint_eq(conn_of(pair.server)->recv_ring_size, RECV_RING_SIZE);
     ck_assert_ptr_eq(conn_of(pair.server)->next_ring.data, NULL);
 }
 END_TEST
@@ -178,7 +178,7 @@ END_TEST
 /* The sender cancels what it could not send yet: what it did send comes, and no more. */
 START_TEST(a_cancel_keeps_what_both_rings_hold)
 {
-    size_t length = HIDDEN_SIZE * 32, whole;
+    size_t length = RECV_RING_SIZE * 32, whole;
 
     make_long();
     use_two_rings();
@@ -194,7 +194,7 @@ START_TEST(a_cancel_keeps_what_both_rings_hold)
     bursts = 0;
     receive_all();
     inbox_quiet(pair.server_box, QUIET_MS);
-    ck_assert_uint_eq(conn_of(pair.server)->hidden_in, got);
+    ck_assert_uint_eq(conn_of(pair.server)->recv_ring_in, got);
 }
 END_TEST
 
@@ -203,7 +203,7 @@ START_TEST(a_close_frees_both_rings)
 {
     make_long();
     use_two_rings();
-    send_burst(HIDDEN_SIZE * 8);
+    send_burst(RECV_RING_SIZE * 8);
     close_socket(pair.server_box, pair.server);
     for (; bursts > 0; bursts--)
         inbox_take(pair.client_box, EXS_EVT_SEND, pair.client); /* as far as it was sent, without error */
@@ -332,9 +332,9 @@ static void use_ring(uint64_t length)
     char byte;
 
     ck_assert_uint_eq(ring.length, length);
-    scene.raw.there.hidden_addr = ring.addr;
-    scene.raw.there.hidden_rkey = ring.rkey;
-    scene.raw.there.hidden_size = (uint32_t)ring.length;
+    scene.raw.there.recv_ring_addr = ring.addr;
+    scene.raw.there.recv_ring_rkey = ring.rkey;
+    scene.raw.there.recv_ring_size = (uint32_t)ring.length;
     scene.raw.indirect_flags = IMM_NEW_RING;
     must(exs_recv(scene.server, &byte, 1, 0, scene.box.queue, NULL, NULL));
     pattern_fill(scene.raw.room, 1, 3, 0);
@@ -355,7 +355,7 @@ static void hear_no_ring(void)
 START_TEST(nobody_gets_more_than_the_bound)
 {
     open_growing();
-    for (uint64_t size = HIDDEN_SIZE * GROWN; size <= RING_MAX; size *= GROWN) {
+    for (uint64_t size = RECV_RING_SIZE * GROWN; size <= RING_MAX; size *= GROWN) {
         want_ring();
         use_ring(size);
     }
@@ -393,12 +393,12 @@ START_TEST(a_ring_that_was_not_offered)
     open_growing();
     if (_i == 1) {
         want_ring();
-        use_ring(HIDDEN_SIZE * GROWN);
+        use_ring(RECV_RING_SIZE * GROWN);
     } else if (_i == 2) {
         want_ring();
         raw_hear_control(&scene.raw, CONTROL_RING);
     }
-    raw_data(&scene.raw, IMM_NEW_RING | (_i == 2 ? HIDDEN_SIZE * GROWN + 1 : 5));
+    raw_data(&scene.raw, IMM_NEW_RING | (_i == 2 ? RECV_RING_SIZE * GROWN + 1 : 5));
     scene_broken();
     scene_close();
 }

@@ -118,8 +118,8 @@ static void put_hello(struct cm_message *message)
 {
     struct hello hello = raw_hello(SOCK_STREAM);
 
-    hello.hidden_addr = 0x10000;
-    hello.hidden_rkey = 0x101;
+    hello.recv_ring_addr = 0x10000;
+    hello.recv_ring_rkey = 0x101;
     xs_hello_pack(&hello, message->private_data);
     message->private_length = HELLO_SIZE;
 }

@@ -203,7 +203,7 @@ static bool run_direct(struct end *end)
     return good && agree(end);
 }
 
-static bool run_hidden(struct end *end)
+static bool run_recv_ring(struct end *end)
 {
     size_t moved;
 
@@ -295,7 +295,7 @@ const struct moment moment_rows[] = {
     {.name = "connect", .run = run_connect, .after = 3000, .setup = true},
     {.name = "idle", .run = run_idle, .after = 2000},
     {.name = "direct", .run = run_direct, .total = MIB, .after = 100},
-    {.name = "hidden", .run = run_hidden, .total = 256 * KIB, .after = 100},
+    {.name = "recv_ring", .run = run_recv_ring, .total = 256 * KIB, .after = 100},
     {.name = "sendfile", .run = run_sendfile, .total = MIB, .after = 100},
     {.name = "recvfile", .run = run_recvfile, .total = MIB, .after = 100, .files = true},
     {.name = "one-sided", .run = run_onesided, .total = 512 * KIB, .after = 1000, .exports = true},

@@ -123,8 +123,8 @@ static void go_wrong(struct mock_id *id, struct input *input)
                           .reason = choice >> 4,
                           .credits = 16,
                           .adverts = 1,
-                          .hidden_size = 4096,
-                          .hidden_addr = 1u << 20};
+                          .recv_ring_size = 4096,
+                          .recv_ring_addr = 1u << 20};
     uint8_t length = input_u8(input);
 
     xs_hello_pack(&hello, bytes);

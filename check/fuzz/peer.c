@@ -141,8 +141,8 @@ void peer_grant(struct peer *peer, uint64_t addr, uint64_t length, uint32_t rkey
 void peer_token(struct peer *peer, int access, uint64_t length, exs_token_t *token)
 {
     const struct token fresh = {.access = (uint32_t)access,
-                                .hidden_rkey = peer->mine.hidden_rkey,
-                                .hidden_addr = peer->mine.hidden_addr,
+                                .recv_ring_rkey = peer->mine.recv_ring_rkey,
+                                .recv_ring_addr = peer->mine.recv_ring_addr,
                                 .rkey = (uint32_t)peer->index << 16 | ++peer->keys,
                                 .addr = base_of(peer) + ((uint64_t)peer->keys << 32),
                                 .length = length};
@@ -167,9 +167,9 @@ struct hello peer_hello(struct peer *peer, struct input *input, int socktype)
                                               (choice & 0x800 ? HELLO_EMPTY_END : 0) |
                                               (choice & 0x1000 ? HELLO_RING_GROWS : 0)),
                           .adverts = adverts[(choice >> 6) & 3],
-                          .hidden_size = sizes[(choice >> 8) & 7],
-                          .hidden_rkey = (uint32_t)peer->index << 16 | ++peer->keys,
-                          .hidden_addr = base_of(peer)};
+                          .recv_ring_size = sizes[(choice >> 8) & 7],
+                          .recv_ring_rkey = (uint32_t)peer->index << 16 | ++peer->keys,
+                          .recv_ring_addr = base_of(peer)};
 }
 
 void peer_met(struct peer *peer, const struct hello *mine)
@@ -187,11 +187,12 @@ void peer_met(struct peer *peer, const struct hello *mine)
     peer->immediate = ((mine->flags | peer->theirs.flags) & HELLO_NO_IMMEDIATE) == 0;
     peer->credits = peer->theirs.credits;
     peer->their_credits = mine->credits;
-    peer->ring = (struct place){
-        .addr = peer->theirs.hidden_addr, .left = peer->theirs.hidden_size, .rkey = peer->theirs.hidden_rkey};
-    peer->own_ring =
-        (struct place){.addr = mine->hidden_addr, .left = mine->hidden_size, .rkey = mine->hidden_rkey};
-    peer_grant(peer, mine->hidden_addr, mine->hidden_size, mine->hidden_rkey, EXS_REMOTE_WRITE, false);
+    peer->ring = (struct place){.addr = peer->theirs.recv_ring_addr,
+                                .left = peer->theirs.recv_ring_size,
+                                .rkey = peer->theirs.recv_ring_rkey};
+    peer->own_ring = (struct place){
+        .addr = mine->recv_ring_addr, .left = mine->recv_ring_size, .rkey = mine->recv_ring_rkey};
+    peer_grant(peer, mine->recv_ring_addr, mine->recv_ring_size, mine->recv_ring_rkey, EXS_REMOTE_WRITE, false);
 }
 
 void peers_lose(void)

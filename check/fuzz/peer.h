@@ -62,7 +62,7 @@ struct peer {
     unsigned given_count;
     bool begun, fin_said;
     uint32_t tx_phase;
-    uint64_t tx_position, hidden_sent, hidden_acked, packet_out;
+    uint64_t tx_position, recv_ring_sent, recv_ring_acked, packet_out;
     struct place ring; /* EXS's ring buffer; left: its size */
     bool ring_is_new, ring_is_asked;
 
@@ -72,7 +72,7 @@ struct peer {
     unsigned place_count;
     bool filling;
     uint32_t rx_phase;
-    uint64_t rx_position, hidden_in, hidden_out, hidden_acknowledged;
+    uint64_t rx_position, recv_ring_in, recv_ring_out, recv_ring_acknowledged;
     struct place own_ring, next_ring; /* left: the size; of the next one 0: there is none */
     bool ring_is_wanted;
     uint64_t packet;                  /* bytes of the packet that is arriving */
@@ -97,7 +97,7 @@ void peer_hears(struct peer *peer, int count);
 void peer_speaks(struct peer *peer, struct input *input);
 /* Something else. */
 void peer_lies(struct peer *peer, struct input *input);
-/* What any peer does that goes on: hear, empty the hidden buffer, return credits, answer a recall. */
+/* What any peer does that goes on: hear, empty the recv_ring buffer, return credits, answer a recall. */
 void peer_serves(struct peer *peer);
 /* A token for memory of this peer's, bytes long. */
 void peer_token(struct peer *peer, int access, uint64_t length, exs_token_t *token);

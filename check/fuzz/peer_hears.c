@@ -101,13 +101,13 @@ static void hear_indirect(struct peer *peer, uint32_t bytes, uint32_t imm)
         peer->own_ring = peer->next_ring;
         peer->next_ring.left = 0;
     }
-    uint64_t size = peer->own_ring.left, offset = peer->hidden_in % size;
+    uint64_t size = peer->own_ring.left, offset = peer->recv_ring_in % size;
 
     expect(is_stream(peer) && !peer->filling, "indirect data at the wrong time");
-    expect(bytes <= size - (peer->hidden_in - peer->hidden_out) && bytes <= size - offset &&
+    expect(bytes <= size - (peer->recv_ring_in - peer->recv_ring_out) && bytes <= size - offset &&
                peer->piece_addr == peer->own_ring.addr + offset && peer->piece_rkey == peer->own_ring.rkey,
-           "data beside the room in the hidden buffer");
-    peer->hidden_in += bytes;
+           "data beside the room in the recv_ring buffer");
+    peer->recv_ring_in += bytes;
     if (peer->rx_phase % 2 == 0) {
         peer->rx_phase++;
         peer->place_count = 0;
@@ -197,9 +197,9 @@ static void hear_control(struct peer *peer, const struct mock_wr *wr)
         hear_advert(peer, &control);
         break;
     case CONTROL_ACK:
-        expect(control.position >= peer->hidden_acked && control.position <= peer->hidden_sent,
+        expect(control.position >= peer->recv_ring_acked && control.position <= peer->recv_ring_sent,
                "an invalid acknowledgement");
-        peer->hidden_acked = control.position;
+        peer->recv_ring_acked = control.position;
         break;
     case CONTROL_FIN:
         expect(!peer->fin_heard, "two ends of a stream");

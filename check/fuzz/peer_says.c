@@ -59,7 +59,7 @@ static struct control next_advert(struct peer *peer, uint64_t length, bool waita
                               .length = length,
                               .rkey = (uint32_t)peer->index << 16 | ++peer->keys};
 
-    control.addr = peer->mine.hidden_addr + ((uint64_t)(peer->keys & 0x7f) << 32);
+    control.addr = peer->mine.recv_ring_addr + ((uint64_t)(peer->keys & 0x7f) << 32);
     return control;
 }
 
@@ -67,7 +67,7 @@ static void say_advert(struct peer *peer, uint64_t length, bool waitall)
 {
     struct control control = next_advert(peer, length, waitall);
 
-    if ((is_stream(peer) && peer->hidden_in != peer->hidden_out) || peer->place_count == PEER_ADVERTS ||
+    if ((is_stream(peer) && peer->recv_ring_in != peer->recv_ring_out) || peer->place_count == PEER_ADVERTS ||
         peer->place_count >= peer->theirs.adverts || peer->recalled || peer->grant_count == PEER_GRANTS)
         return;
     peer->rx_phase = control.phase;
@@ -79,9 +79,9 @@ static void say_advert(struct peer *peer, uint64_t length, bool waitall)
 
 static void say_ack(struct peer *peer, uint64_t most)
 {
-    peer->hidden_out += least(most, peer->hidden_in - peer->hidden_out);
-    peer->hidden_acknowledged = peer->hidden_out;
-    peer_control(peer, (struct control){.type = CONTROL_ACK, .position = peer->hidden_out});
+    peer->recv_ring_out += least(most, peer->recv_ring_in - peer->recv_ring_out);
+    peer->recv_ring_acknowledged = peer->recv_ring_out;
+    peer_control(peer, (struct control){.type = CONTROL_ACK, .position = peer->recv_ring_out});
 }
 
 static bool rings_grow(const struct peer *peer)
@@ -102,7 +102,7 @@ static void say_ring(struct peer *peer)
     struct control control = next_advert(peer, 4 * peer->own_ring.left, false);
 
     if (!rings_grow(peer) || !peer->ring_is_wanted || peer->next_ring.left > 0 ||
-        control.length > HELLO_HIDDEN_MAX || peer->grant_count == PEER_GRANTS)
+        control.length > HELLO_RECV_RING_MAX || peer->grant_count == PEER_GRANTS)
         return;
     control.type = CONTROL_RING;
     peer->ring_is_wanted = false;
@@ -213,14 +213,14 @@ static void say_direct(struct peer *peer, uint64_t length, bool more, bool with_
 
 static void say_indirect(struct peer *peer, uint64_t length, bool with_credits)
 {
-    uint64_t size = peer->ring.left, used = peer->hidden_sent - peer->hidden_acked;
-    uint64_t offset = peer->hidden_sent % size;
+    uint64_t size = peer->ring.left, used = peer->recv_ring_sent - peer->recv_ring_acked;
+    uint64_t offset = peer->recv_ring_sent % size;
     uint32_t bytes = (uint32_t)least(least(length, size - used), size - offset);
 
     if (bytes == 0)
         return;
     write_bytes(peer, peer->ring.addr + offset, peer->ring.rkey, bytes);
-    peer->hidden_sent += bytes;
+    peer->recv_ring_sent += bytes;
     peer->tx_position += bytes;
     peer->tx_phase |= 1;
     say_news(peer, peer->ring_is_new ? IMM_NEW_RING : 0, bytes, with_credits);
@@ -295,7 +295,7 @@ void peer_serves(struct peer *peer)
         return;
     if (peer->recalled_due)
         say_recalled(peer);
-    else if (peer->hidden_in != peer->hidden_acknowledged)
+    else if (peer->recv_ring_in != peer->recv_ring_acknowledged)
         say_ack(peer, UINT64_MAX);
     else if (!is_stream(peer) && peer->place_count == 0)
         say_advert(peer, 4096, false);
@@ -317,7 +317,7 @@ static void lie_control(struct peer *peer, struct input *input)
     control.type = input_u8(input) % (CONTROL_RING + 2);
     control.credits = (uint16_t)peer->owed;
     if (control.type == CONTROL_ACK)
-        control.position = peer->hidden_out;
+        control.position = peer->recv_ring_out;
     if (control.type == CONTROL_DATA)
         control.phase = IMM_DIRECT | 1;
     xs_control_pack(&control, bytes);
@@ -378,8 +378,8 @@ static void lie_write(struct peer *peer, struct input *input)
 {
     static const uint8_t bytes[256];
     uint8_t choice = input_u8(input), offset = input_u8(input);
-    uint64_t addr = choice & 1 || peer->given_count == 0 ? peer->theirs.hidden_addr : peer->given[0].addr;
-    uint32_t rkey = choice & 1 || peer->given_count == 0 ? peer->theirs.hidden_rkey : peer->given[0].rkey;
+    uint64_t addr = choice & 1 || peer->given_count == 0 ? peer->theirs.recv_ring_addr : peer->given[0].addr;
+    uint32_t rkey = choice & 1 || peer->given_count == 0 ? peer->theirs.recv_ring_rkey : peer->given[0].rkey;
 
     if (choice & 2)
         addr = choice & 4 ? addr - offset : addr + ((uint64_t)offset << 10);

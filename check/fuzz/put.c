@@ -52,7 +52,7 @@ static void open_world(void)
     make_file(1, "small", 100);
     make_file(2, "chunks", 150000);
     make_file(3, "pieces", (8 << 20) + 1);
-    make_file(4, ".hidden", 1);
+    make_file(4, ".recv_ring", 1);
     make_file(5, "na\tme", 1);
     snprintf(path[6], sizeof(path[6]), "%s/folder", top);
     ck_assert_int_eq(mkdir(path[6], 0700), 0);

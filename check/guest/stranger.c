@@ -53,8 +53,8 @@ static void greet(uint16_t version)
         .socktype = SOCK_STREAM,
         .credits = 64,
         .adverts = 32,
-        .hidden_size = 65536,
-        .hidden_addr = 65536,
+        .recv_ring_size = 65536,
+        .recv_ring_addr = 65536,
     };
 
     xs_hello_pack(&hello, greeting);

@@ -84,7 +84,7 @@ static size_t sent_up_to(const struct op *op)
 /* Bytes, or messages, that there is room for beside those that receives took. */
 static size_t room_of(const struct side *side)
 {
-    size_t hidden = side->window * 3 / 4, asked = 0;
+    size_t recv_ring = side->window * 3 / 4, asked = 0;
     bool all_fill = true;
 
     for (int i = 0; i < side->count; i++) {
@@ -96,7 +96,7 @@ static size_t room_of(const struct side *side)
     }
     if (side->setup->type == SOCK_SEQPACKET)
         return asked;
-    return all_fill && asked > hidden ? asked : hidden;
+    return all_fill && asked > recv_ring ? asked : recv_ring;
 }
 
 static bool sender_must(const struct op *op)

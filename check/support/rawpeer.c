@@ -7,7 +7,7 @@
 #include <poll.h>
 
 #define SLOT 128 /* bytes, of a message */
-#define MEMORY (RAW_HIDDEN + RAW_ROOM + 2 * RAW_DEPTH * SLOT)
+#define MEMORY (RAW_RECV_RING + RAW_ROOM + 2 * RAW_DEPTH * SLOT)
 #define RAW_PRIVATE 56 /* bytes of private data that a request carries */
 #define RESOLVE_MS 5000
 #define RECEIVE (UINT64_C(1) << 32) /* of a work request id */
@@ -116,8 +116,8 @@ static void rest(struct raw *raw, int ms)
 static void make_memory(struct raw *raw)
 {
     raw->memory = new_buffer(MEMORY);
-    raw->hidden = raw->memory;
-    raw->room = raw->hidden + RAW_HIDDEN;
+    raw->recv_ring = raw->memory;
+    raw->room = raw->recv_ring + RAW_RECV_RING;
 }
 
 void raw_open(struct raw *raw, struct inbox *box)
@@ -201,12 +201,12 @@ struct raw_event raw_expect(struct raw *raw, enum rdma_cm_event_type type)
     return event;
 }
 
-/* The hello as bytes; where it names no hidden buffer it is this peer's. */
+/* The hello as bytes; where it names no recv_ring buffer it is this peer's. */
 static void pack(const struct raw *raw, struct hello hello, uint8_t out[RAW_PRIVATE])
 {
-    if (hello.hidden_addr == 0) {
-        hello.hidden_addr = (uintptr_t)raw->hidden;
-        hello.hidden_rkey = raw->mr->rkey;
+    if (hello.recv_ring_addr == 0) {
+        hello.recv_ring_addr = (uintptr_t)raw->recv_ring;
+        hello.recv_ring_rkey = raw->mr->rkey;
     }
     memset(out, 0, RAW_PRIVATE);
     xs_hello_pack(&hello, out);
@@ -219,7 +219,7 @@ struct hello raw_hello(int socktype)
                           .socktype = (uint8_t)socktype,
                           .credits = RAW_DEPTH / 2,
                           .adverts = 32,
-                          .hidden_size = RAW_HIDDEN};
+                          .recv_ring_size = RAW_RECV_RING};
 }
 
 void raw_request(struct raw *raw, const struct address *to, struct hello hello, size_t length)
@@ -336,15 +336,15 @@ static void write_and_tell(struct raw *raw, uint64_t addr, uint32_t rkey, uint32
 
 void raw_data(struct raw *raw, uint32_t imm)
 {
-    write_and_tell(raw, raw->there.hidden_addr, raw->there.hidden_rkey, 0, imm);
+    write_and_tell(raw, raw->there.recv_ring_addr, raw->there.recv_ring_rkey, 0, imm);
 }
 
 void raw_indirect(struct raw *raw, uint32_t bytes)
 {
-    uint64_t offset = raw->told % raw->there.hidden_size;
+    uint64_t offset = raw->told % raw->there.recv_ring_size;
 
-    ck_assert_uint_le(offset + bytes, raw->there.hidden_size);
-    write_and_tell(raw, raw->there.hidden_addr + offset, raw->there.hidden_rkey, bytes,
+    ck_assert_uint_le(offset + bytes, raw->there.recv_ring_size);
+    write_and_tell(raw, raw->there.recv_ring_addr + offset, raw->there.recv_ring_rkey, bytes,
                    raw->indirect_flags | bytes);
     raw->told += bytes;
 }

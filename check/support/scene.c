@@ -81,7 +81,7 @@ struct control scene_do(enum doing what)
         ck_assert_uint_eq(advert.length, BYTES);
     } else if (what == SENDING) {
         must(exs_send(scene.server, scene.out, SENT, 0, scene.box.queue, NULL, NULL));
-        for (uint32_t told = 0; scene.socktype == SOCK_STREAM && told < RAW_HIDDEN;) {
+        for (uint32_t told = 0; scene.socktype == SOCK_STREAM && told < RAW_RECV_RING;) {
             struct raw_message message = raw_hear(&scene.raw);
             ck_assert(message.data);
             told += message.imm;

@@ -20,8 +20,8 @@ static void make_request(uint8_t request[REQUEST])
 {
     struct hello hello = raw_hello(SOCK_STREAM);
 
-    hello.hidden_addr = 0x10000;
-    hello.hidden_rkey = 0x101;
+    hello.recv_ring_addr = 0x10000;
+    hello.recv_ring_rkey = 0x101;
     memset(request, 0, REQUEST);
     put(request, 4, 0xe8455853);
     put(request + 4, 4, 0x01010000 | REQUEST); /* version, type, size */

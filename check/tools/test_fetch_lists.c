@@ -81,7 +81,7 @@ END_TEST
 
 START_TEST(lying_lists)
 {
-    static const char *const names[] = {"..", "../up", "/etc", ".hidden", "a/b", "a\nb", "."};
+    static const char *const names[] = {"..", "../up", "/etc", ".recv_ring", "a/b", "a\nb", "."};
 
     say_reply(TRANSFER_LISTS, "", 0);
     if (_i < 7) {

@@ -261,10 +261,10 @@ static const struct {
                  {"../up", 5, "dot"},
                  {"../", 3, "dot"},
                  {"./", 2, "dot"},
-                 {".hidden", 7, "dot"},
+                 {".recv_ring", 7, "dot"},
                  {".exs-0.part", 11, "dot"},
                  {"sub/../../up", 12, "dot"},
-                 {"sub/.hidden", 11, "dot"},
+                 {"sub/.recv_ring", 11, "dot"},
                  {"/etc/passwd", 11, "1 to 255"},
                  {"//", 2, "1 to 255"},
                  {"sub//", 5, "1 to 255"},
@@ -289,9 +289,9 @@ START_TEST(names)
 
     allow();
     make_file("file", "data", 4);
-    make_file(".hidden", "data", 4);
+    make_file(".recv_ring", "data", 4);
     mkdirat(store.directory, "sub", 0700);
-    make_file("sub/.hidden", "data", 4);
+    make_file("sub/.recv_ring", "data", 4);
     symlinkat("file", store.directory, "link");
     symlinkat("/etc", store.directory, "away");
     mkfifoat(store.directory, "pipe", 0600);
@@ -338,7 +338,7 @@ START_TEST(lists)
     mkdirat(store.directory, "sub", 0700);
     mkdirat(store.directory, "sub/inner", 0700);
     make_file("sub/file", "data", 4);
-    make_file("sub/.hidden", "data", 4);
+    make_file("sub/.recv_ring", "data", 4);
     make_file("sub/control\t", "data", 4);
     symlinkat("file", store.directory, "sub/link");
     mkfifoat(store.directory, "sub/pipe", 0600);

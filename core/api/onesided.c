@@ -81,7 +81,8 @@ int exs_munexport(int sockno, const exs_token_t *token)
 
 static int check_token(const struct conn *conn, const struct token *token, const struct ask *ask)
 {
-    if (token->hidden_rkey != conn->peer.hidden_rkey || token->hidden_addr != conn->peer.hidden_addr)
+    if (token->recv_ring_rkey != conn->peer.recv_ring_rkey ||
+        token->recv_ring_addr != conn->peer.recv_ring_addr)
         return xs_invalid("token is of another connection");
     if (!(token->access & (ask->type == EXS_EVT_RREAD ? EXS_REMOTE_READ : EXS_REMOTE_WRITE)))
         return xs_fails(EACCES);

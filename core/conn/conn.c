@@ -118,13 +118,13 @@ static void set_ack_timeout(struct conn *conn)
         xs_log("device %s keeps its own acknowledgement timeout: %s", conn->device->name, strerror(errno));
 }
 
-static void size_hidden(struct conn *conn)
+static void size_recv_ring(struct conn *conn)
 {
     const struct sock *sock = conn->sock;
 
-    conn->hidden_size = xs_hidden_size(sock);
-    conn->hidden_mask = conn->hidden_size - 1;
-    conn->ack_due = conn->hidden_size / 4;
+    conn->recv_ring_size = xs_recv_ring_size(sock);
+    conn->recv_ring_mask = conn->recv_ring_size - 1;
+    conn->ack_due = conn->recv_ring_size / 4;
 }
 
 /* Choose the address by which the peer accesses the ring buffer. Every client that can connect is told this
@@ -139,14 +139,14 @@ static int choose_iova(struct conn *conn)
         errno = error;
         return -1;
     }
-    conn->hidden_iova = (number & UINT64_C(0x7fffffff0000)) + (uint64_t)(conn->hidden - conn->memory);
+    conn->recv_ring_iova = (number & UINT64_C(0x7fffffff0000)) + (uint64_t)(conn->recv_ring - conn->memory);
     return 0;
 }
 
 static int make_buffers(struct conn *conn)
 {
-    size_hidden(conn);
-    conn->memory_size = LOCAL_SIZE + conn->hidden_size;
+    size_recv_ring(conn);
+    conn->memory_size = LOCAL_SIZE + conn->recv_ring_size;
     conn->memory = mmap(NULL, conn->memory_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (conn->memory == MAP_FAILED) {
         conn->memory = NULL;
@@ -154,7 +154,7 @@ static int make_buffers(struct conn *conn)
         return -1;
     }
     conn->send_slots = conn->memory + SENDS_AT;
-    conn->hidden = conn->memory + LOCAL_SIZE;
+    conn->recv_ring = conn->memory + LOCAL_SIZE;
     conn->local_mr = xs_register(&conn->domain, conn->memory, LOCAL_SIZE, IBV_ACCESS_LOCAL_WRITE);
     if (conn->local_mr == NULL)
         return -1;
@@ -163,9 +163,9 @@ static int make_buffers(struct conn *conn)
                       conn->local_mr);
     if (choose_iova(conn) < 0)
         return -1;
-    conn->hidden_mr = xs_register_at(&conn->domain, conn->hidden, conn->hidden_size, conn->hidden_iova,
-                                     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-    return conn->hidden_mr != NULL ? 0 : -1;
+    conn->recv_ring_mr = xs_register_at(&conn->domain, conn->recv_ring, conn->recv_ring_size,
+                                        conn->recv_ring_iova, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    return conn->recv_ring_mr != NULL ? 0 : -1;
 }
 
 /* Registration touched every page. Most connections use few of these pages, so return them to the kernel. */
@@ -175,11 +175,11 @@ static void give_back_pages(struct conn *conn)
         madvise(conn->memory, conn->memory_size, MADV_DONTNEED); /* on failure the pages stay allocated */
 }
 
-uint32_t xs_hidden_size(const struct sock *sock)
+uint32_t xs_recv_ring_size(const struct sock *sock)
 {
     bool is_chosen = sock_is_stream(sock) && sock->options.receive_buffer != 0;
 
-    return is_chosen ? sock->options.receive_buffer : HIDDEN_SIZE;
+    return is_chosen ? sock->options.receive_buffer : RECV_RING_SIZE;
 }
 
 struct conn *xs_conn_new(struct sock *sock, struct rdma_cm_id *id, const struct device *device)
@@ -246,8 +246,8 @@ void xs_conn_free(struct conn *conn)
     if (conn->cq != NULL)
         xs_nic_cq_release(conn->cq, (int)conn->depth * 2);
     xs_ring_free(conn);
-    if (conn->hidden_mr != NULL)
-        conn->device->dereg_mr(conn->hidden_mr);
+    if (conn->recv_ring_mr != NULL)
+        conn->device->dereg_mr(conn->recv_ring_mr);
     if (conn->local_mr != NULL)
         conn->device->dereg_mr(conn->local_mr);
     if (conn->domain.pd != NULL)
@@ -269,9 +269,9 @@ struct rdma_conn_param xs_conn_param(const struct conn *conn, uint8_t hello[HELL
                  HELLO_RING_GROWS,
         .credits = conn->depth,
         .adverts = ADVERTS_MAX,
-        .hidden_size = (uint32_t)conn->hidden_size,
-        .hidden_rkey = conn->hidden_mr->rkey,
-        .hidden_addr = conn->hidden_iova,
+        .recv_ring_size = (uint32_t)conn->recv_ring_size,
+        .recv_ring_rkey = conn->recv_ring_mr->rkey,
+        .recv_ring_addr = conn->recv_ring_iova,
     };
 
     xs_hello_pack(&mine, hello);
@@ -322,9 +322,9 @@ void xs_stats_add(exs_stats_t *stats, const struct conn *conn)
     stats->exs_sends += conn->started;
     stats->exs_receives += conn->receives;
     stats->exs_sent += conn->tx_position;
-    stats->exs_sent_direct += conn->tx_position - conn->hidden_sent;
+    stats->exs_sent_direct += conn->tx_position - conn->recv_ring_sent;
     stats->exs_received += conn->rx_position;
-    stats->exs_received_direct += conn->rx_position - conn->hidden_in;
+    stats->exs_received_direct += conn->rx_position - conn->recv_ring_in;
     stats->exs_bytes_read += conn->bytes_read;
     stats->exs_bytes_written += conn->bytes_written;
     stats->exs_retransmissions = known_sum(stats->exs_retransmissions, retransmissions_of(conn));

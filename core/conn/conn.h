@@ -8,7 +8,7 @@
  * work.c posts work requests and processes completions. A connection is owned by its socket, and guarded by the lock
  * of the socket's home queue; all functions here are called with that lock.
  *
- * Identifiers call the ring buffer (protocol.h) `hidden`.
+ * Identifiers call the ring buffer (protocol.h) `recv_ring`.
  */
 #ifndef XS_CONN_H
 #define XS_CONN_H
@@ -32,9 +32,9 @@
 #define ADVERTS_MAX 32     /* maximum number of outstanding advertisements in each direction */
 #define GATHER_MAX 32      /* maximum number of sends that one message carries */
 #define SLOT_SIZE 64       /* bytes, of the slot of a control message */
-#define HIDDEN_SIZE (256 << 10) /* bytes, of the ring buffer unless SO_RCVBUF says otherwise; */
-#define HIDDEN_MIN (4 << 10)    /* its minimum and maximum; all are powers of 2 */
-#define HIDDEN_MAX (64 << 20)
+#define RECV_RING_SIZE (256 << 10) /* bytes, of the ring buffer unless SO_RCVBUF says otherwise; */
+#define RECV_RING_MIN (4 << 10)    /* its minimum and maximum; all are powers of 2 */
+#define RECV_RING_MAX (64 << 20)
 #define BOUNCES_OWN 4  /* bounce buffers that a new connection has */
 #define ACK_TIMEOUT 17 /* the encoding of 0.54 s: 4.096 us * 2^17 */
 #define RETRY_COUNT 6  /* retransmissions until the peer counts as gone; rxe takes 7 for infinite */
@@ -120,21 +120,21 @@ struct conn {
     LIST_ENTRY(conn) touched; /* list of connections with new completions (nic.c) */
     bool is_touched;          /* is in that list */
 
-    struct domain domain; /* where the memory that its device uses is registered */
-    size_t memory_size;   /* bytes, of: */
-    uint8_t *memory;      /* owned by the connection (conn.c); starts with RQ_DEPTH receive slots */
-    uint8_t *send_slots;  /* SQ_DEPTH of them, in `memory` */
-    uint8_t *hidden;      /* the ring buffer, at the end of `memory` */
-    uint64_t hidden_iova; /* the address by which the peer knows its first byte */
-    uint64_t hidden_size; /* bytes, a power of 2 */
-    uint64_t hidden_mask; /* hidden_size - 1 */
+    struct domain domain;    /* where the memory that its device uses is registered */
+    size_t memory_size;      /* bytes, of: */
+    uint8_t *memory;         /* owned by the connection (conn.c); starts with RQ_DEPTH receive slots */
+    uint8_t *send_slots;     /* SQ_DEPTH of them, in `memory` */
+    uint8_t *recv_ring;      /* the ring buffer, at the end of `memory` */
+    uint64_t recv_ring_iova; /* the address by which the peer knows its first byte */
+    uint64_t recv_ring_size; /* bytes, a power of 2 */
+    uint64_t recv_ring_mask; /* recv_ring_size - 1 */
     /* of the ring buffer that has replaced that in `memory`; NULL: none has */
     struct ibv_mr *ring_mr;
     struct next_ring next_ring;
     /* when this many bytes were copied out of it and not acknowledged, an ACK is due */
     uint64_t ack_due;
-    struct ibv_mr *local_mr, *hidden_mr; /* of `memory` up to the ring buffer, and of the ring buffer */
-    struct bounce bounces[BOUNCES_OWN];  /* in `memory` */
+    struct ibv_mr *local_mr, *recv_ring_mr; /* of `memory` up to the ring buffer, and of the ring buffer */
+    struct bounce bounces[BOUNCES_OWN];     /* in `memory` */
     uint32_t max_inline;
     uint32_t max_gather; /* maximum number of sends that one message may carry; 1: each is sent alone */
     uint32_t depth;      /* of either queue: RQ_DEPTH and SQ_DEPTH, or what the device supports; a power of 2 */
@@ -179,7 +179,7 @@ struct conn {
     struct peer_ring peer_ring;
     struct path path;
     /* bytes ever written to the peer's ring buffer, and ever copied out of it there */
-    uint64_t hidden_sent, hidden_acked;
+    uint64_t recv_ring_sent, recv_ring_acked;
     uint64_t advert_for; /* the number of the last long send that waited for an advertisement */
     uint64_t advert_due; /* ns, until when a long send waits for an advertisement; 0: none does */
     /* Backoff: advertisements that must arrive before a long send waits for one again; and the value that this had
@@ -206,7 +206,7 @@ struct conn {
     uint32_t rx_phase;
     uint64_t rx_position; /* bytes of the stream that have arrived */
     /* bytes since the connection was made, in the ring buffer: arrived, copied out, acknowledged */
-    uint64_t hidden_in, hidden_out, hidden_told;
+    uint64_t recv_ring_in, recv_ring_out, recv_ring_told;
     bool adverts_used; /* the peer has used an advertisement since one crossed with indirect data */
     /* After such a crossing nothing is advertised before this byte of a grown ring, some turns later. */
     uint64_t adverts_after;
@@ -224,7 +224,7 @@ struct conn {
 /* Makes a connection for the socket's id, with queue pair, buffers and posted receives. NULL and errno on failure. */
 struct conn *xs_conn_new(struct sock *sock, struct rdma_cm_id *id, const struct device *device);
 /* Returns the size, in bytes, of the ring buffer of a connection of this socket. */
-uint32_t xs_hidden_size(const struct sock *sock);
+uint32_t xs_recv_ring_size(const struct sock *sock);
 /* Returns true if TCP detects that the peer's host is gone. Otherwise probe.c has to. */
 static inline bool conn_is_by_tcp(const struct conn *conn)
 {
@@ -337,7 +337,7 @@ static inline bool path_is_long(const struct conn *conn)
 /* The maximum number of bytes that the peer may have written into the ring and that were not copied out of it. */
 static inline uint64_t ring_most(const struct conn *conn)
 {
-    return conn->next_ring.is_used ? conn->next_ring.size : conn->hidden_size;
+    return conn->next_ring.is_used ? conn->next_ring.size : conn->recv_ring_size;
 }
 
 /* ---- control.c --------------------------------------------------------------------------- */

@@ -48,10 +48,10 @@ static bool send_bare(struct conn *conn, enum control_type type, uint32_t kept, 
 
 static void acknowledge(struct conn *conn)
 {
-    struct control ack = {.type = CONTROL_ACK, .position = conn->hidden_out};
+    struct control ack = {.type = CONTROL_ACK, .position = conn->recv_ring_out};
 
     if (xs_control_send(conn, &ack, CREDITS_KEPT, POSTED_CONTROL))
-        conn->hidden_told = conn->hidden_out;
+        conn->recv_ring_told = conn->recv_ring_out;
 }
 
 /* Send messages that are due once, if a credit allows. */
@@ -93,7 +93,7 @@ static void say_end(struct conn *conn)
 
 static bool ack_is_due(const struct conn *conn)
 {
-    return conn->hidden_out - conn->hidden_told >= conn->ack_due;
+    return conn->recv_ring_out - conn->recv_ring_told >= conn->ack_due;
 }
 
 /* Send credits now: if half of the depth is due; or if the peer's FIN arrived after our FIN was sent, so that
@@ -173,10 +173,10 @@ void xs_control_received(struct conn *conn, const uint8_t *message, size_t lengt
             xs_tx_advert(conn, &control);
         break;
     case CONTROL_ACK:
-        if (control.position < conn->hidden_acked || control.position > conn->hidden_sent)
+        if (control.position < conn->recv_ring_acked || control.position > conn->recv_ring_sent)
             xs_violation(conn, "an invalid acknowledgement");
         else
-            conn->hidden_acked = control.position;
+            conn->recv_ring_acked = control.position;
         break;
     case CONTROL_FIN:
         if (conn->filling && conn->sock->type == SOCK_SEQPACKET) {

@@ -16,28 +16,28 @@
 /* ---- Slots in the ring buffer ---------------------------------------------------------------------- */
 
 /* The ring buffer's key opens all of it; the peer may write to all of it anyway. */
-_Static_assert(ADVERTS_MAX *BOUNCE_SIZE <= HIDDEN_SIZE, "a place for each advertisement");
+_Static_assert(ADVERTS_MAX *BOUNCE_SIZE <= RECV_RING_SIZE, "a place for each advertisement");
 
 /* Take a free slot. There is one: only advertised receives have a slot, and the caller checked that one more
  * may be advertised. */
-static uint8_t *take_hidden(struct conn *conn)
+static uint8_t *take_recv_ring(struct conn *conn)
 {
     int number = ffs((int)~conn->places) - 1;
 
     conn->places |= 1u << number;
-    return conn->hidden + (size_t)number * BOUNCE_SIZE;
+    return conn->recv_ring + (size_t)number * BOUNCE_SIZE;
 }
 
-static void leave_hidden(struct conn *conn, struct op *op)
+static void leave_recv_ring(struct conn *conn, struct op *op)
 {
-    conn->places &= ~(1u << (op->hidden - conn->hidden) / BOUNCE_SIZE);
-    op->hidden = NULL;
+    conn->places &= ~(1u << (op->recv_ring - conn->recv_ring) / BOUNCE_SIZE);
+    op->recv_ring = NULL;
 }
 
 void xs_place_pass(struct op *from, struct op *to)
 {
-    to->hidden = from->hidden;
-    from->hidden = NULL;
+    to->recv_ring = from->recv_ring;
+    from->recv_ring = NULL;
 }
 
 /* ---- The pieces of a receive ------------------------------------------------------------------- */
@@ -131,7 +131,7 @@ bool xs_place_is_large(const struct op *op)
 
 /* Is the message short, and does its receive buffer consist of several pieces or of unregistered memory? Then
  * the peer writes it into the ring buffer. */
-static bool goes_by_hidden(const struct conn *conn, const struct op *op)
+static bool goes_by_recv_ring(const struct conn *conn, const struct op *op)
 {
     return !sock_is_stream(conn->sock) && op->length <= BOUNCE_SIZE &&
            (op->piece_count > 1 || op->pieces->memory == NULL);
@@ -169,18 +169,18 @@ int xs_place_whole(struct conn *conn, struct op *op)
 /* Where the peer writes the message before it is copied to the pieces; NULL: into the pieces themselves. */
 static uint8_t *lies_at(const struct op *op)
 {
-    return op->hidden != NULL ? op->hidden : op->whole;
+    return op->recv_ring != NULL ? op->recv_ring : op->whole;
 }
 
 int xs_place_open(struct conn *conn, struct op *op, struct place *place)
 {
-    if (goes_by_hidden(conn, op)) {
-        if (op->hidden == NULL)
-            op->hidden = take_hidden(conn);
-        *place = (struct place){.addr = (uint8_t *)(uintptr_t)conn->hidden_iova + (op->hidden - conn->hidden) +
-                                        op->posted,
+    if (goes_by_recv_ring(conn, op)) {
+        if (op->recv_ring == NULL)
+            op->recv_ring = take_recv_ring(conn);
+        *place = (struct place){.addr = (uint8_t *)(uintptr_t)conn->recv_ring_iova +
+                                        (op->recv_ring - conn->recv_ring) + op->posted,
                                 .length = op->length - op->posted,
-                                .rkey = conn->hidden_mr->rkey};
+                                .rkey = conn->recv_ring_mr->rkey};
     } else if (op->whole != NULL) {
         *place = (struct place){
             .addr = op->whole + op->posted, .length = op->length - op->posted, .rkey = op->one_off->rkey};
@@ -294,8 +294,8 @@ void xs_place_end(struct conn *conn, struct op *op)
 {
     if (lies_at(op) != NULL)
         copy_message(conn, op);
-    if (op->hidden != NULL)
-        leave_hidden(conn, op);
+    if (op->recv_ring != NULL)
+        leave_recv_ring(conn, op);
     forget_one_off(conn, op);
     if (op->sink != NULL) {
         end_sink(conn, op);

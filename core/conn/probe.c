@@ -64,7 +64,7 @@ void xs_probe(struct conn *conn)
     bool silent = conn->life == signs_of_life(conn);
     struct ibv_send_wr wr = {
         .opcode = IBV_WR_RDMA_WRITE,
-        .wr.rdma = {.remote_addr = conn->peer.hidden_addr, .rkey = conn->peer.hidden_rkey},
+        .wr.rdma = {.remote_addr = conn->peer.recv_ring_addr, .rkey = conn->peer.recv_ring_rkey},
     };
     const struct posted posted = {.kind = POSTED_PROBE};
 

@@ -17,9 +17,9 @@ void xs_hello_pack(const struct hello *hello, uint8_t out[HELLO_SIZE])
     put32(out + 8, hello->credits);
     put16(out + 12, hello->flags);
     put16(out + 14, hello->adverts);
-    put32(out + 16, hello->hidden_size);
-    put32(out + 20, hello->hidden_rkey);
-    put64(out + 24, hello->hidden_addr);
+    put32(out + 16, hello->recv_ring_size);
+    put32(out + 20, hello->recv_ring_rkey);
+    put64(out + 24, hello->recv_ring_addr);
 }
 
 static bool read_hello(struct hello *hello, const uint8_t *in, size_t length)
@@ -34,9 +34,9 @@ static bool read_hello(struct hello *hello, const uint8_t *in, size_t length)
         .credits = get32(in + 8),
         .flags = get16(in + 12),
         .adverts = get16(in + 14),
-        .hidden_size = get32(in + 16),
-        .hidden_rkey = get32(in + 20),
-        .hidden_addr = get64(in + 24),
+        .recv_ring_size = get32(in + 16),
+        .recv_ring_rkey = get32(in + 20),
+        .recv_ring_addr = get64(in + 24),
     };
     return true;
 }
@@ -50,8 +50,8 @@ int xs_hello_unpack(struct hello *hello, const void *in, size_t length, int sock
     if (hello->socktype != socktype)
         return HELLO_BAD_TYPE;
     if (hello->credits < HELLO_CREDITS_MIN || hello->credits > HELLO_CREDITS_MAX || hello->adverts == 0 ||
-        hello->hidden_size < HELLO_HIDDEN_MIN || hello->hidden_size > HELLO_HIDDEN_MAX ||
-        hello->hidden_addr + hello->hidden_size < hello->hidden_addr)
+        hello->recv_ring_size < HELLO_RECV_RING_MIN || hello->recv_ring_size > HELLO_RECV_RING_MAX ||
+        hello->recv_ring_addr + hello->recv_ring_size < hello->recv_ring_addr)
         return HELLO_BAD_VALUE;
     return HELLO_OK;
 }
@@ -116,9 +116,9 @@ void xs_token_pack(const struct token *token, exs_token_t *out)
 
     put32(p, TOKEN_MAGIC);
     put32(p + 4, token->access);
-    put32(p + 8, token->hidden_rkey);
+    put32(p + 8, token->recv_ring_rkey);
     put32(p + 12, token->rkey);
-    put64(p + 16, token->hidden_addr);
+    put64(p + 16, token->recv_ring_addr);
     put64(p + 24, token->addr);
     put64(p + 32, token->length);
 }
@@ -129,9 +129,9 @@ bool xs_token_unpack(struct token *token, const exs_token_t *in)
 
     *token = (struct token){
         .access = get32(p + 4),
-        .hidden_rkey = get32(p + 8),
+        .recv_ring_rkey = get32(p + 8),
         .rkey = get32(p + 12),
-        .hidden_addr = get64(p + 16),
+        .recv_ring_addr = get64(p + 16),
         .addr = get64(p + 24),
         .length = get64(p + 32),
     };

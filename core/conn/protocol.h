@@ -12,7 +12,7 @@
  *
  * A sender writes into a receive buffer that the peer has advertised (direct transfer). On a STREAM, a sender without
  * an advertisement writes into the peer's ring buffer, from where the peer's library copies the bytes (indirect
- * transfer). Identifiers call the ring buffer `hidden`. Each direction of a STREAM has a phase, which is even while
+ * transfer). Identifiers call the ring buffer `recv_ring`. Each direction of a STREAM has a phase, which is even while
  * transfers are direct and odd while they are indirect. The sender uses an advertisement only if
  *
  *   - its phase is the sender's current phase, and that is even; or
@@ -66,9 +66,9 @@ struct hello {
     uint32_t credits; /* receives posted for the peer */
     uint16_t flags;   /* HELLO_NO_IMMEDIATE, HELLO_IMM_CREDITS, HELLO_EMPTY_END, HELLO_RING_GROWS */
     uint16_t adverts; /* maximum number of advertisements that the sender of this hello holds */
-    uint32_t hidden_size;
-    uint32_t hidden_rkey;
-    uint64_t hidden_addr;
+    uint32_t recv_ring_size;
+    uint32_t recv_ring_rkey;
+    uint64_t recv_ring_addr;
 };
 
 /* flags */
@@ -80,8 +80,8 @@ struct hello {
 
 #define HELLO_CREDITS_MIN 4
 #define HELLO_CREDITS_MAX 65535
-#define HELLO_HIDDEN_MIN 1024 /* bytes */
-#define HELLO_HIDDEN_MAX (1u << 30)
+#define HELLO_RECV_RING_MIN 1024 /* bytes */
+#define HELLO_RECV_RING_MAX (1u << 30)
 
 enum { HELLO_OK, HELLO_BAD_VERSION, HELLO_BAD_TYPE, HELLO_BAD_VALUE, HELLO_NO_RESOURCES, HELLO_NO_EXS };
 
@@ -151,8 +151,8 @@ bool xs_control_unpack(struct control *control, const void *in, size_t length);
 
 struct token {
     uint32_t access; /* EXS_REMOTE_ */
-    uint32_t hidden_rkey;
-    uint64_t hidden_addr;
+    uint32_t recv_ring_rkey;
+    uint64_t recv_ring_addr;
     uint32_t rkey;
     uint64_t addr;
     uint64_t length; /* bytes */

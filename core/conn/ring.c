@@ -2,7 +2,7 @@
 /*
  * ring.c - ring buffers that grow with the bandwidth-delay product of the path, as TCP's receive buffers do.
  *
- * A connection starts with a ring buffer of HIDDEN_SIZE. On a path with a round trip of many milliseconds that is all that a
+ * A connection starts with a ring buffer of RECV_RING_SIZE. On a path with a round trip of many milliseconds that is all that a
  * STREAM without advertisements can send in one round trip. The sender can tell: it measures the round trip of work requests
  * that it has to wait for, and the time in which the peer copies one whole ring. Where the latter takes less than two of the
  * former, the ring limits the rate, and the sender asks for a larger one. A path that is busy, or an application that
@@ -43,8 +43,9 @@ static bool may_grow(const struct conn *conn)
 
 void xs_ring_begin(struct conn *conn)
 {
-    conn->peer_ring = (struct peer_ring){
-        .addr = conn->peer.hidden_addr, .size = conn->peer.hidden_size, .rkey = conn->peer.hidden_rkey};
+    conn->peer_ring = (struct peer_ring){.addr = conn->peer.recv_ring_addr,
+                                         .size = conn->peer.recv_ring_size,
+                                         .rkey = conn->peer.recv_ring_rkey};
     conn->path = (struct path){.is_measured = may_grow(conn), .is_due = may_grow(conn), .trip = UINT64_MAX};
 }
 
@@ -56,10 +57,10 @@ void xs_path_blocked(struct conn *conn)
 
     if (!path->times_trip)
         path->is_due = true;
-    if (!path->times_ring && conn->hidden_sent - conn->hidden_acked == conn->peer_ring.size) {
+    if (!path->times_ring && conn->recv_ring_sent - conn->recv_ring_acked == conn->peer_ring.size) {
         path->times_ring = true;
         path->ring_began = now_ns();
-        path->ring_until = conn->hidden_sent;
+        path->ring_until = conn->recv_ring_sent;
     }
 }
 
@@ -100,7 +101,7 @@ void xs_path_progress(struct conn *conn)
 {
     struct path *path = &conn->path;
     bool is_trip_over = path->times_trip && (int32_t)(conn->sq_head - path->until) >= 0;
-    bool is_turn_over = path->times_ring && conn->hidden_acked >= path->ring_until;
+    bool is_turn_over = path->times_ring && conn->recv_ring_acked >= path->ring_until;
 
     if (!is_trip_over && !is_turn_over)
         return;
@@ -116,7 +117,7 @@ void xs_ring_offered(struct conn *conn, const struct control *control)
 {
     struct peer_ring *ring = &conn->peer_ring;
 
-    if (!ring->is_asked || control->length <= ring->size || control->length > HELLO_HIDDEN_MAX ||
+    if (!ring->is_asked || control->length <= ring->size || control->length > HELLO_RECV_RING_MAX ||
         control->addr + control->length < control->addr) {
         xs_violation(conn, "an invalid ring buffer");
         return;
@@ -194,25 +195,25 @@ static void replace_ring(struct conn *conn)
 
     if (conn->ring_mr != NULL) {
         conn->device->dereg_mr(conn->ring_mr);
-        unmap_ring(conn->hidden, conn->hidden_size);
+        unmap_ring(conn->recv_ring, conn->recv_ring_size);
     } else if (conn->device->holds_no_pages) { /* its key is the name of the connection, so it stays */
-        madvise(conn->hidden, conn->hidden_size, MADV_DONTNEED);
+        madvise(conn->recv_ring, conn->recv_ring_size, MADV_DONTNEED);
     }
     conn->ring_mr = next->mr;
-    conn->hidden = next->data;
-    conn->hidden_size = next->size;
-    conn->hidden_mask = next->size - 1;
+    conn->recv_ring = next->data;
+    conn->recv_ring_size = next->size;
+    conn->recv_ring_mask = next->size - 1;
     conn->ack_due = next->size / 4;
     *next = (struct next_ring){0};
 }
 
 static bool wants_growth(struct conn *conn)
 {
-    if (conn->next_ring.is_used && conn->hidden_out >= conn->next_ring.from)
+    if (conn->next_ring.is_used && conn->recv_ring_out >= conn->next_ring.from)
         replace_ring(conn);
     return conn->next_ring.data == NULL && conn->sock->options.receive_buffer == 0 &&
-           conn->hidden_size * GROWTH <= RING_MAX && conn->reading == READ_OPEN &&
-           conn->hidden_in - conn->hidden_out <= conn->hidden_size / RING_FULL_OUT;
+           conn->recv_ring_size * GROWTH <= RING_MAX && conn->reading == READ_OPEN &&
+           conn->recv_ring_in - conn->recv_ring_out <= conn->recv_ring_size / RING_FULL_OUT;
 }
 
 /* Where it can't be offered the connection keeps the ring that it has. */
@@ -225,7 +226,7 @@ static void offer(struct conn *conn)
     conn->due &= (uint8_t)~DUE_RING;
     if (!wants_growth(conn))
         return;
-    control.length = conn->hidden_size * GROWTH;
+    control.length = conn->recv_ring_size * GROWTH;
     int error = make_ring(conn, &control);
 
     if (error != 0) {
@@ -256,7 +257,7 @@ bool xs_ring_switch(struct conn *conn)
     if (next->data == NULL || next->is_used)
         return false;
     next->is_used = true;
-    next->from = conn->hidden_in;
+    next->from = conn->recv_ring_in;
     return true;
 }
 
@@ -264,11 +265,11 @@ uint64_t xs_ring_find(struct conn *conn, uint64_t from, uint8_t **at)
 {
     const struct next_ring *next = &conn->next_ring;
     bool is_in_next = from >= next->from;
-    uint64_t size = is_in_next ? next->size : conn->hidden_size, offset = from & (size - 1);
-    uint64_t bytes = (is_in_next ? conn->hidden_in : next->from) - from;
+    uint64_t size = is_in_next ? next->size : conn->recv_ring_size, offset = from & (size - 1);
+    uint64_t bytes = (is_in_next ? conn->recv_ring_in : next->from) - from;
 
-    *at = (is_in_next ? next->data : conn->hidden) + offset;
-    if (conn->hidden_out >= next->from)
+    *at = (is_in_next ? next->data : conn->recv_ring) + offset;
+    if (conn->recv_ring_out >= next->from)
         replace_ring(conn);
     return bytes < size - offset ? bytes : size - offset;
 }
@@ -282,7 +283,7 @@ void xs_ring_free(struct conn *conn)
     }
     if (conn->ring_mr != NULL) {
         conn->device->dereg_mr(conn->ring_mr);
-        unmap_ring(conn->hidden, conn->hidden_size);
+        unmap_ring(conn->recv_ring, conn->recv_ring_size);
     }
 }
 

@@ -48,7 +48,7 @@ static __attribute__((noinline)) void adverts_crossed(struct conn *conn)
     conn->adverts_used = false;
     if (conn->ring_mr == NULL)
         return;
-    conn->adverts_after = conn->hidden_in + conn->adverts_skip * conn->hidden_size;
+    conn->adverts_after = conn->recv_ring_in + conn->adverts_skip * conn->recv_ring_size;
     conn->adverts_skip = conn->adverts_skip < ADVERTS_SKIP_MAX ? 2 * conn->adverts_skip + 1 : ADVERTS_SKIP_MAX;
 }
 
@@ -89,8 +89,8 @@ static void advertise_all(struct conn *conn)
 {
     struct op *op;
 
-    if (conn->hidden_in != conn->hidden_out || conn->reading != READ_OPEN || conn->state != CONN_OPEN ||
-        conn->hidden_in < conn->adverts_after)
+    if (conn->recv_ring_in != conn->recv_ring_out || conn->reading != READ_OPEN || conn->state != CONN_OPEN ||
+        conn->recv_ring_in < conn->adverts_after)
         return;
     STAILQ_FOREACH (op, &conn->recvs, link) {
         if (!op->advertised && !advertise(conn, op))
@@ -109,14 +109,14 @@ typedef uint64_t copy_fn(struct conn *conn, struct op *op, const uint8_t *from, 
  * receive. */
 static inline uint64_t copy_out(struct conn *conn, struct op *op, uint64_t from, copy_fn *copy)
 {
-    uint64_t offset = from & conn->hidden_mask, bytes = conn->hidden_in - from;
+    uint64_t offset = from & conn->recv_ring_mask, bytes = conn->recv_ring_in - from;
     uint64_t room = xs_place_next(op).length;
-    uint8_t *at = conn->hidden + offset;
+    uint8_t *at = conn->recv_ring + offset;
 
     if (conn->next_ring.is_used)
         bytes = xs_ring_find(conn, from, &at);
-    else if (bytes > conn->hidden_size - offset)
-        bytes = conn->hidden_size - offset;
+    else if (bytes > conn->recv_ring_size - offset)
+        bytes = conn->recv_ring_size - offset;
     if (bytes > room)
         bytes = room;
     bytes = copy(conn, op, at, bytes);
@@ -128,15 +128,15 @@ static inline uint64_t copy_out(struct conn *conn, struct op *op, uint64_t from,
 static bool peek(struct conn *conn, struct op *op)
 {
     /* The peer can send at least this many bytes before it needs an acknowledgement. */
-    uint64_t most = conn->hidden_size - conn->ack_due;
-    uint64_t from = conn->hidden_out, wanted = op->length < most ? op->length : most;
+    uint64_t most = conn->recv_ring_size - conn->ack_due;
+    uint64_t from = conn->recv_ring_out, wanted = op->length < most ? op->length : most;
     bool more_may_come = conn->reading == READ_OPEN && conn->state != CONN_DRAINED;
 
-    if (op->waitall && more_may_come && conn->hidden_in - from < wanted)
+    if (op->waitall && more_may_come && conn->recv_ring_in - from < wanted)
         return false;
-    if (op->waitall && conn->reading != READ_OPEN && conn->hidden_in - from < wanted)
+    if (op->waitall && conn->reading != READ_OPEN && conn->recv_ring_in - from < wanted)
         xs_op_flag(op, EXS_EOF);
-    while (from != conn->hidden_in && op->posted < op->length && op->error == 0)
+    while (from != conn->recv_ring_in && op->posted < op->length && op->error == 0)
         from += copy_out(conn, op, from, xs_place_copy);
     return true;
 }
@@ -145,21 +145,21 @@ static __attribute__((noinline)) bool empty_into_apart(struct conn *conn, struct
 {
     if (op->peeks)
         return peek(conn, op);
-    conn->hidden_out += copy_out(conn, op, conn->hidden_out, xs_place_copy_to_sink);
+    conn->recv_ring_out += copy_out(conn, op, conn->recv_ring_out, xs_place_copy_to_sink);
     return true;
 }
 
-static void empty_hidden(struct conn *conn)
+static void empty_recv_ring(struct conn *conn)
 {
-    while (conn->hidden_in != conn->hidden_out && !STAILQ_EMPTY(&conn->recvs)) {
+    while (conn->recv_ring_in != conn->recv_ring_out && !STAILQ_EMPTY(&conn->recvs)) {
         struct op *op = STAILQ_FIRST(&conn->recvs);
 
         if (!op->apart)
-            conn->hidden_out += copy_out(conn, op, conn->hidden_out, xs_place_copy);
+            conn->recv_ring_out += copy_out(conn, op, conn->recv_ring_out, xs_place_copy);
         else if (!empty_into_apart(conn, op))
             return;
         if (op->error != 0 || op->posted == op->length ||
-            (!op->waitall && conn->hidden_in == conn->hidden_out) || op->peeks)
+            (!op->waitall && conn->recv_ring_in == conn->recv_ring_out) || op->peeks)
             finish_receive(conn, op);
     }
 }
@@ -228,7 +228,7 @@ static void end(struct conn *conn)
         next = STAILQ_NEXT(op, link);
         if (!exposed)
             finish_at_end(conn, op);
-        else if (op->piece_count > 0 && (op->hidden == NULL || conn->filling || !replace(conn, op)))
+        else if (op->piece_count > 0 && (op->recv_ring == NULL || conn->filling || !replace(conn, op)))
             return;
     }
 }
@@ -253,11 +253,11 @@ static void fail(struct conn *conn)
 
 inline void xs_rx_run(struct conn *conn)
 {
-    bool arrived = conn->hidden_in != conn->hidden_out && !conn->receives_ended;
+    bool arrived = conn->recv_ring_in != conn->recv_ring_out && !conn->receives_ended;
 
     if (arrived) {
-        empty_hidden(conn);
-        arrived = conn->hidden_in != conn->hidden_out;
+        empty_recv_ring(conn);
+        arrived = conn->recv_ring_in != conn->recv_ring_out;
     }
     if (!arrived && conn->reading != READ_OPEN)
         end(conn);
@@ -308,11 +308,11 @@ static void unadvertise(struct conn *conn)
 
 static void indirect(struct conn *conn, uint32_t bytes)
 {
-    if (bytes > ring_most(conn) - (conn->hidden_in - conn->hidden_out)) {
+    if (bytes > ring_most(conn) - (conn->recv_ring_in - conn->recv_ring_out)) {
         xs_violation(conn, "more data than the ring buffer has room for");
         return;
     }
-    conn->hidden_in += bytes;
+    conn->recv_ring_in += bytes;
     conn->rx_position += bytes;
     /* The outstanding advertisements crossed with this data, so the peer will drop them. */
     if (conn->rx_phase % 2 == 0) {
@@ -350,7 +350,7 @@ void xs_rx_discard(struct conn *conn)
         return;
     if (sock_is_stream(conn->sock)) {
         if (STAILQ_EMPTY(&conn->recvs))
-            conn->hidden_out = conn->hidden_in;
+            conn->recv_ring_out = conn->recv_ring_in;
         xs_control_run(conn); /* returns the ring's free space to the peer */
     } else if (!discard_message(conn)) {
         xs_conn_fail_locally(conn);

@@ -128,8 +128,8 @@ static bool waits_for_advert(struct conn *conn, const struct op *op)
 
 static bool find_target(struct conn *conn, const struct op *op, struct target *target)
 {
-    uint64_t used = conn->hidden_sent - conn->hidden_acked;
-    uint64_t offset = conn->hidden_sent % conn->peer_ring.size;
+    uint64_t used = conn->recv_ring_sent - conn->recv_ring_acked;
+    uint64_t offset = conn->recv_ring_sent % conn->peer_ring.size;
 
     if (conn->advert_count > 0) {
         struct advert *advert = &conn->adverts[conn->advert_head];
@@ -157,7 +157,7 @@ static void advance_target(struct conn *conn, struct target *target, uint32_t by
 {
     conn->tx_position += bytes;
     if (target->advert == NULL) {
-        conn->hidden_sent += bytes;
+        conn->recv_ring_sent += bytes;
         conn->peer_ring.is_new = false;
         conn->tx_phase |= 1;
         return;

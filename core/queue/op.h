@@ -77,8 +77,8 @@ struct op {
         uint64_t room;  /* receive: that the peer may still write to where it was advertised */
     };
     union {
-        struct ibv_mr *mr; /* send, one-sided: covers the buffer, unless the bytes are copied */
-        uint8_t *hidden;   /* receive: where a short message lies in the ring buffer */
+        struct ibv_mr *mr;  /* send, one-sided: covers the buffer, unless the bytes are copied */
+        uint8_t *recv_ring; /* receive: where a short message lies in the ring buffer */
     };
     struct memory *memory;  /* the user's region, counted as in use; a receive has one for each piece instead */
     struct ibv_mr *one_off; /* registered for this operation alone */

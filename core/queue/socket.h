@@ -31,7 +31,7 @@ enum sent { SENT_WHOLE = 0, SENT_TORN = 1, SENT_UNREPORTED = 2, SENT_TORN_UNREPO
 struct options {
     bool lingers;            /* SO_LINGER: a close waits for pending sends, */
     uint64_t linger;         /* for this long, ns; 0: a close aborts the connection */
-    uint32_t receive_buffer; /* SO_RCVBUF: bytes, a power of 2; 0: HIDDEN_SIZE */
+    uint32_t receive_buffer; /* SO_RCVBUF: bytes, a power of 2; 0: RECV_RING_SIZE */
     int send_buffer;         /* SO_SNDBUF: bytes; 0: unlimited */
     bool refuses;            /* EXS_SO_SENDLIMIT: a nonblocking send beyond SO_SNDBUF fails */
     bool reuses;             /* SO_REUSEADDR */

@@ -39,13 +39,13 @@ int xs_dontwait_recv(const struct conn *conn)
 /* Would at least the first bytes be posted? */
 int xs_dontwait_send(const struct conn *conn)
 {
-    bool hidden_room =
-        sock_is_stream(conn->sock) && conn->hidden_sent - conn->hidden_acked < conn->peer_ring.size;
+    bool recv_ring_room =
+        sock_is_stream(conn->sock) && conn->recv_ring_sent - conn->recv_ring_acked < conn->peer_ring.size;
     uint64_t most;
 
     if (conn->sending != NULL || conn->onesided_next != NULL || !xs_message_room(conn, &most))
         return xs_fails(EAGAIN);
-    return conn->advert_count > 0 || hidden_room ? 0 : xs_fails(EAGAIN);
+    return conn->advert_count > 0 || recv_ring_room ? 0 : xs_fails(EAGAIN);
 }
 
 /* No other send was pending before this one, so if one is not all posted, it is this one. */

@@ -62,7 +62,7 @@ static void get_error(const struct sock *sock, union value *value)
 /* A SEQPACKET has no ring buffer: its messages wait at the sender. */
 static void get_receive_buffer(const struct sock *sock, union value *value)
 {
-    value->number = sock_is_stream(sock) ? (int)xs_hidden_size(sock) : 0;
+    value->number = sock_is_stream(sock) ? (int)xs_recv_ring_size(sock) : 0;
 }
 
 static int positive(const union value *value)
@@ -73,7 +73,7 @@ static int positive(const union value *value)
 /* A connection's ring buffer has a fixed size, so the option must be set before. */
 static int set_receive_buffer(struct sock *sock, const union value *value)
 {
-    uint32_t size = HIDDEN_MIN;
+    uint32_t size = RECV_RING_MIN;
 
     if (!sock_is_stream(sock))
         return xs_fails(ENOPROTOOPT);
@@ -81,7 +81,7 @@ static int set_receive_buffer(struct sock *sock, const union value *value)
         return -1;
     if (sock->state == SOCK_CONNECTING || sock->state == SOCK_CONNECTED)
         return xs_fails(EISCONN);
-    while (size < (uint32_t)value->number && size < HIDDEN_MAX)
+    while (size < (uint32_t)value->number && size < RECV_RING_MAX)
         size *= 2;
     sock->options.receive_buffer = size;
     return 0;

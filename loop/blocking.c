@@ -332,7 +332,7 @@ int exs_qdequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, con
     while (count == 0 && now < end) {
         if (!xs_spin_for_events(queue, end)) {
             now = now_ns();
-            xs_rest_home(queue);
+            xs_prepare_sleep_home(queue);
             if (now < end && wait_readable(exs_qfd(qhandle), ns_left(end, now)) < 0)
                 break;
         }
@@ -371,7 +371,7 @@ int exs_qprepare(exs_qhandle_t qhandle)
 
     if (queue == NULL)
         return xs_no_queue(qhandle);
-    xs_rest_home(queue);
+    xs_prepare_sleep_home(queue);
     xs_queue_put(queue);
     return 0;
 }

@@ -21,7 +21,7 @@ static void ready(EV_P_ ev_io *io, int revents)
 
     if (count == 0) { /* also without busy polling: the call releases a descriptor that was kept readable */
         busy_polls = busy_polls && is_alone;
-        count = xs_loop_look(queue, events, EXS_EV_BATCH, &busy_polls);
+        count = xs_loop_busy_poll(queue, events, EXS_EV_BATCH, &busy_polls);
     }
     if (count < 0) {
         exs_ev_stop(EV_A_ w); /* the queue was deleted while the watcher was active */
@@ -34,7 +34,7 @@ static void ready(EV_P_ ev_io *io, int revents)
         w->cb(EV_A_ w, events, count); /* may stop the watcher, delete the queue, free w */
     /* If the watcher polls again right away, the loop does not sleep before, so nothing needs to be flushed. */
     if (!busy_polls || ev_pending_count(EV_A) != 1)
-        xs_loop_rest(queue);
+        xs_loop_prepare(queue);
 }
 
 void exs_ev_set(exs_ev *w, exs_qhandle_t queue)

@@ -157,12 +157,12 @@ START_TEST(a_device_that_refuses_to_say)
     ck_assert_int_eq(xs_loop_dequeue(queue, &event, 1, &busy_polls), 0);
     ck_assert_int_eq(refusals, 0);
     busy_polls = false;
-    ck_assert_int_eq(xs_loop_look(queue, &event, 1, &busy_polls), 0);
+    ck_assert_int_eq(xs_loop_busy_poll(queue, &event, 1, &busy_polls), 0);
     ck_assert_msg(is_readable(queue, 0), "nothing would wake the loop");
     do { /* and not for ever */
         ck_assert_int_eq(xs_loop_dequeue(queue, &event, 1, &busy_polls), 0);
         busy_polls = false;
-        ck_assert_int_eq(xs_loop_look(queue, &event, 1, &busy_polls), 0);
+        ck_assert_int_eq(xs_loop_busy_poll(queue, &event, 1, &busy_polls), 0);
     } while (is_readable(queue, 0));
     nic->device = willing;
     pair_close(&pair);
@@ -221,13 +221,13 @@ START_TEST(a_long_callback)
         ck_assert(is_readable(queue, WAIT_MS));
     ck_assert(busy_polls);
     own_leap += SLOW_NS;
-    ck_assert_int_eq(xs_loop_look(queue, &event, 1, &busy_polls), 0);
+    ck_assert_int_eq(xs_loop_busy_poll(queue, &event, 1, &busy_polls), 0);
     ck_assert_msg(is_readable(queue, 0), "the loop would sleep at once");
     for (int turns = 0; is_readable(queue, 0); turns++) {
         ck_assert_int_lt(turns, 10);
         ck_assert_int_eq(xs_loop_dequeue(queue, &event, 1, &busy_polls), 0);
         busy_polls = true;
-        ck_assert_int_eq(xs_loop_look(queue, &event, 1, &busy_polls), 0);
+        ck_assert_int_eq(xs_loop_busy_poll(queue, &event, 1, &busy_polls), 0);
     }
     own_clock = false;
     pair_close(&pair);

@@ -158,7 +158,7 @@ static void settle(struct queue *home)
 {
     for (int i = 0; i < 4; i++)
         xs_run(home);
-    xs_rest_home(home);
+    xs_prepare_sleep_home(home);
 }
 
 struct exported { /* a socket's, for its peer to write into */

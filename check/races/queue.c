@@ -143,7 +143,7 @@ bool xs_nic_waits(const struct nic *same)
     return false;
 }
 
-uint64_t xs_nic_rest(const struct nic *same)
+uint64_t xs_nic_flush(const struct nic *same)
 {
     EXPECT(same == &nic);
     return NEVER_NS;
@@ -268,7 +268,7 @@ static void turn_of_loop(void)
         count = xs_loop_dequeue(queue.handle, &event, 1, &busy_polls);
         if (busy_polls || count == 0) {
             busy_polls = true;
-            atomic_fetch_add(&taken, xs_loop_look(queue.handle, &event, 1, &busy_polls));
+            atomic_fetch_add(&taken, xs_loop_busy_poll(queue.handle, &event, 1, &busy_polls));
         }
         xs_loop_leave(queue.handle);
         atomic_fetch_add(&taken, count);
@@ -291,7 +291,7 @@ static void look_on_in_loop(void)
     for (;;) {
         bool busy_polls = true;
 
-        atomic_fetch_add(&taken, xs_loop_look(queue.handle, &event, 1, &busy_polls));
+        atomic_fetch_add(&taken, xs_loop_busy_poll(queue.handle, &event, 1, &busy_polls));
         if (atomic_load(&taken) == 2)
             return;
         wakefd_sleep(&descriptor);

@@ -89,7 +89,7 @@ void xs_run(struct queue *queue)
     (void)queue;
 }
 
-void xs_rest_home(struct queue *queue)
+void xs_prepare_sleep_home(struct queue *queue)
 {
     (void)queue;
 }

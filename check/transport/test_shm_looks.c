@@ -182,7 +182,7 @@ START_TEST(who_polls_is_not_rung_for)
     ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
     ck_assert(is_rung(there));
     ck_assert(soft_waits_for_rest(there->context));
-    soft_rest(there->context);
+    soft_prepare_sleep(there->context);
     ck_assert(is_flag_up(near[0]) && !soft_waits_for_rest(there->context));
     look(there); /* which hears the wakefd */
     ck_assert(!is_rung(there));
@@ -197,7 +197,7 @@ START_TEST(who_polls_is_not_rung_for)
     ck_assert(is_taken(near[0]) && !is_flag_up(near[0]));
     put_and_call(near[0]);
     ck_assert(!is_rung(there));
-    soft_rest(there->context);
+    soft_prepare_sleep(there->context);
     ck_assert(is_flag_up(near[0]) && is_rung(there) && !soft_waits_for_rest(there->context));
     look(there);
     ck_assert(is_taken(near[0]) && !is_rung(there));
@@ -245,7 +245,7 @@ START_TEST(who_polls_takes_a_part)
     uint64_t taken = atomic_load(&from->out.control->head) - before;
     ck_assert(taken >= SHM_RING_BYTES / 8 && taken < SHM_RING_BYTES / 8 + 2 * SHM_MTU);
     ck_assert(!is_rung(there) && soft_waits_for_rest(there->context));
-    soft_rest(there->context);
+    soft_prepare_sleep(there->context);
     ck_assert(is_rung(there));
     while (is_rung(there))
         look(there);
@@ -331,7 +331,7 @@ START_TEST(who_polls_tells_later_what_it_has_taken)
         if (i == 0)
             ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
         else if (i == 1)
-            soft_rest(there->context);
+            soft_prepare_sleep(there->context);
         else
             look(there); /* as the service thread does */
         ck_assert(is_taken(near[0]));

@@ -142,7 +142,7 @@ struct device {
     uint64_t (*rest)(struct ibv_context *context);
     /* Extension: returns the flag that is set while the device waits for `rest`; it is valid as long as the context
      * is open. Advisory: the flag pairs with nothing. Must be set if `rest` is. */
-    const atomic_bool *(*rest_wanted)(struct ibv_context *context);
+    const atomic_bool *(*flush_wanted)(struct ibv_context *context);
     /* Extension: returns the counter of polls that found no completion, but packets of a connection's peer, so that
      * completions may follow soon; it is valid as long as the context is open. Advisory: the counter pairs with
      * nothing. NULL: the device does not count them. */

@@ -284,7 +284,7 @@ int xs_queue_host(struct queue *host, struct queue *home)
     xs_queue_set_timer(home); /* no thread needed the timer so far */
     /* A busy-polling thread may have left the devices in polling mode, in which they would not wake the
      * host. */
-    xs_queue_rest(home);
+    xs_queue_prepare_sleep(home);
     return 0;
 }
 

@@ -125,7 +125,7 @@ static void turn_attachment(struct queue *host, struct queue *home, struct turn 
     mutex_lock(&home->lock);
     xs_turn_home(home, &own);
     note_visit(host, home, own.others > 0);
-    xs_queue_rest(home); /* no other thread would flush its devices */
+    xs_queue_prepare_sleep(home); /* no other thread would flush its devices */
     if (own.stuck)
         note_stuck(host, home);
     xs_queue_unlock(home);

@@ -3,7 +3,7 @@
  * look.c - for event loops that watch the queue's descriptor level-triggered, as exs_ev does for libev.
  *
  * When the descriptor is readable, the loop calls xs_loop_dequeue(). If busy polling is enabled, it then calls
- * xs_loop_look(), which polls for further events before it returns to the loop, for no longer than the polling time.
+ * xs_loop_busy_poll(), which polls for further events before it returns to the loop, for no longer than the polling time.
  * If that passes without an event, the loop may sleep. If other watchers are pending, the descriptor is kept
  * readable, so that the loop calls back right after them.
  *
@@ -43,7 +43,7 @@ static int end_look(struct queue *queue, exs_event_t *events, int most, bool goe
     mutex_unlock(&queue->events_lock);
     atomic_store_explicit(&queue->busy_polls, count > 0, memory_order_relaxed);
     if (count > 0)
-        xs_rest_for_others(queue); /* this loop does not sleep yet, but the other waiters may */
+        xs_prepare_sleep_for_waiters(queue); /* this loop does not sleep yet, but the other waiters may */
     return count;
 }
 
@@ -73,7 +73,7 @@ static int spin(struct queue *queue, exs_event_t *events, int most, bool may_spi
     return end_look(queue, events, most, goes_on);
 }
 
-int xs_loop_look(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *busy_polls)
+int xs_loop_busy_poll(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *busy_polls)
 {
     struct queue *queue = xs_queue_get(qhandle);
     int count;
@@ -91,14 +91,14 @@ int xs_loop_look(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *bus
     return count;
 }
 
-void xs_loop_rest(exs_qhandle_t qhandle)
+void xs_loop_prepare(exs_qhandle_t qhandle)
 {
     struct queue *queue = xs_queue_get(qhandle);
 
     if (queue == NULL)
         return;
     atomic_store_explicit(&queue->busy_polls, false, memory_order_relaxed);
-    xs_rest_home(queue);
+    xs_prepare_sleep_home(queue);
     xs_queue_put(queue);
 }
 
@@ -110,6 +110,6 @@ void xs_loop_leave(exs_qhandle_t qhandle)
         return;
     mutex_lock(&queue->events_lock);
     end_look(queue, NULL, 0, false);
-    xs_rest_home(queue);
+    xs_prepare_sleep_home(queue);
     xs_queue_put(queue);
 }

@@ -24,7 +24,7 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-/* Used for a device without rest_wanted or activity. Never written: they pair with nothing. */
+/* Used for a device without flush_wanted or activity. Never written: they pair with nothing. */
 static const atomic_bool never;
 static const atomic_uint none;
 
@@ -82,7 +82,7 @@ struct nic *xs_nic_get(struct queue *queue, const struct device *device, struct 
     nic->device = device;
     nic->queue = queue;
     nic->context = context;
-    nic->rest_wanted = device->rest != NULL ? device->rest_wanted(context) : &never;
+    nic->flush_wanted = device->rest != NULL ? device->flush_wanted(context) : &never;
     nic->activity = device->activity != NULL ? device->activity(context) : &none;
     pthread_mutex_init(&nic->map_lock, NULL);
     LIST_INSERT_HEAD(&queue->nics, nic, link);
@@ -258,10 +258,10 @@ bool xs_nic_has_activity(struct nic *nic)
 
 bool xs_nic_waits(const struct nic *nic)
 {
-    return atomic_load_explicit(nic->rest_wanted, memory_order_relaxed);
+    return atomic_load_explicit(nic->flush_wanted, memory_order_relaxed);
 }
 
-uint64_t xs_nic_rest(const struct nic *nic)
+uint64_t xs_nic_flush(const struct nic *nic)
 {
     return nic->device->rest != NULL ? nic->device->rest(nic->context) : NEVER_NS;
 }

@@ -33,11 +33,11 @@ struct nic {
     struct waitset *waits;            /* the channel's; NULL: it has a descriptor */
     struct ibv_cq *unfinished;        /* the device's, between two harvests */
     LIST_HEAD(, cq) cqs;
-    const atomic_bool *rest_wanted; /* see struct device */
-    const atomic_uint *activity;    /* see struct device */
-    unsigned activity_seen;         /* the value of *activity at the last xs_nic_has_activity() */
-    uint32_t max_request;           /* bytes, of one work request */
-    bool immediate;                 /* RDMA WRITE WITH IMMEDIATE is available */
+    const atomic_bool *flush_wanted; /* see struct device */
+    const atomic_uint *activity;     /* see struct device */
+    unsigned activity_seen;          /* the value of *activity at the last xs_nic_has_activity() */
+    uint32_t max_request;            /* bytes, of one work request */
+    bool immediate;                  /* RDMA WRITE WITH IMMEDIATE is available */
     int max_cqe;
     uint32_t max_wr;          /* of the send queue and of the receive queue of a queue pair */
     uint32_t max_sge;         /* memory segments of one work request */
@@ -70,15 +70,15 @@ void xs_nic_cq_release(struct cq *cq, int completions);
  * others. */
 void xs_nic_run(struct nic *nic, struct turn *turn);
 /* Polls for completions once, without reading events or arming. Returns their number. Packets that arrive later need
- * not wake any thread: the caller must poll again or call xs_nic_rest(). */
+ * not wake any thread: the caller must poll again or call xs_nic_flush(). */
 int xs_nic_look(struct nic *nic);
 /* Like xs_nic_look(), for a caller that does not do that. */
 void xs_nic_look_once(struct nic *nic);
 /* The caller may sleep now: see struct device, `rest`, also for what it returns. */
-uint64_t xs_nic_rest(const struct nic *nic);
+uint64_t xs_nic_flush(const struct nic *nic);
 /* Returns true if packets arrived and nothing completed, since the last call. */
 bool xs_nic_has_activity(struct nic *nic);
-bool xs_nic_waits(const struct nic *nic); /* returns true if the device waits for xs_nic_rest() */
+bool xs_nic_waits(const struct nic *nic); /* returns true if the device waits for xs_nic_flush() */
 /* Says whether threads sleep on the queue's wait sets. */
 void xs_nic_sleeps(const struct nic *nic, bool sleeps);
 

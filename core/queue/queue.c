@@ -23,19 +23,19 @@ void xs_run(struct queue *home)
     xs_queue_unlock(home);
 }
 
-void xs_rest_home(struct queue *home)
+void xs_prepare_sleep_home(struct queue *home)
 {
     if (!atomic_load_explicit(&home->waits, memory_order_relaxed))
         return;
     mutex_lock(&home->lock);
-    xs_queue_rest(home);
+    xs_queue_prepare_sleep(home);
     xs_queue_unlock(home);
 }
 
-void xs_rest_for_others(struct queue *home)
+void xs_prepare_sleep_for_waiters(struct queue *home)
 {
     if (atomic_load_explicit(&home->others, memory_order_relaxed) > 0)
-        xs_rest_home(home);
+        xs_prepare_sleep_home(home);
 }
 
 /* ---- Making and deleting ------------------------------------------------------------------------------- */

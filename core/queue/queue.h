@@ -94,10 +94,10 @@ struct queue {
      * xs_open_failed(); pairs with the load in xs_release_home(). */
     _Atomic bool failed;
     /* A device has packets to send before the thread sleeps, or a timer that this queue does not know of:
-     * xs_queue_rest() has work. Updated by each turn and each post. Pairs with nothing: the thread that reads it
-     * wrote it last, or the thread that wrote it calls xs_queue_rest() itself. */
+     * xs_queue_prepare_sleep() has work. Updated by each turn and each post. Pairs with nothing: the thread that reads it
+     * wrote it last, or the thread that wrote it calls xs_queue_prepare_sleep() itself. */
     _Atomic bool waits;
-    /* Number of hosts and sleepers. Pairs with nothing: one that begins while `waits` is set calls xs_queue_rest()
+    /* Number of hosts and sleepers. Pairs with nothing: one that begins while `waits` is set calls xs_queue_prepare_sleep()
      * itself, so a thread that has held the lock since then sees those that were there before. */
     _Atomic int others;
     atomic_bool busy_polls; /* a loop busy-polls the queue; pairs with nothing, since it is advisory */
@@ -325,10 +325,10 @@ bool xs_single_poll_pays(struct queue *queue);
 void xs_single_poll_learn(struct queue *queue, bool is_empty);
 /* The application has handled its events and may sleep now: has the devices send what they held back, and sets the
  * timer for them (struct device, `rest`). Called with the lock. */
-void xs_queue_rest(struct queue *queue);
-/* The calling thread stops polling without sleeping. Calls xs_queue_rest() if other threads sleep on the queue or
+void xs_queue_prepare_sleep(struct queue *queue);
+/* The calling thread stops polling without sleeping. Calls xs_queue_prepare_sleep() if other threads sleep on the queue or
  * hosts watch it, so that packets wake them. Called without the lock. */
-void xs_rest_for_others(struct queue *home);
+void xs_prepare_sleep_for_waiters(struct queue *home);
 /* Updates `waits`, after completions were polled or work requests posted. Called with the lock. */
 void xs_queue_note_waits(struct queue *queue);
 /* Ends the attachments of all attachments, since a queue that was deleted drives nothing. Called without the lock. */

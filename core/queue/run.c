@@ -295,14 +295,14 @@ void xs_queue_note_waits(struct queue *queue)
     atomic_store_explicit(&queue->waits, waits, memory_order_relaxed);
 }
 
-void xs_queue_rest(struct queue *queue)
+void xs_queue_prepare_sleep(struct queue *queue)
 {
     struct nic *nic;
 
     queue->device_due = NEVER_NS;
     atomic_store_explicit(&queue->busy_polls, false, memory_order_relaxed);
     LIST_FOREACH (nic, &queue->nics, link) {
-        uint64_t due = xs_nic_rest(nic);
+        uint64_t due = xs_nic_flush(nic);
 
         queue->device_due = due < queue->device_due ? due : queue->device_due;
     }

@@ -196,7 +196,7 @@ void xs_sleep_begin(struct queue *home, struct xs_sleeper *sleeper)
     atomic_fetch_add_explicit(&home->others, 1, memory_order_relaxed);
     mutex_unlock(&home->events_lock);
     if (atomic_load_explicit(&home->waits, memory_order_relaxed))
-        xs_queue_rest(home);
+        xs_queue_prepare_sleep(home);
     sleeper->deadline = sleeper->wakes_by = xs_queue_due(home);
     LIST_FOREACH (source, &home->sources, link)
         list_source(source, sleeper);

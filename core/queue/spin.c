@@ -198,7 +198,7 @@ bool xs_spin(struct queue *home, bool (*is_over)(void *), void *argument)
     if (home->handle != NULL)
         xs_run(home);
     else
-        xs_rest_for_others(home);
+        xs_prepare_sleep_for_waiters(home);
     return true;
 }
 

@@ -22,7 +22,7 @@ struct queue;
  * readable. */
 void xs_run(struct queue *home);
 /* Must be called before the waiter sleeps (struct device, `rest`). */
-void xs_rest_home(struct queue *home);
+void xs_prepare_sleep_home(struct queue *home);
 #define XS_SOURCES_MAX 32
 /* A thread that sleeps until xs_run() has something to do. Owned by the caller. */
 struct xs_sleeper {
@@ -37,7 +37,7 @@ struct xs_sleeper {
     uint64_t wakes_by;
 };
 /* Must be called before and after the thread sleeps. xs_sleep_begin() fills the sleeper, and has done what
- * xs_rest_home() does. */
+ * xs_prepare_sleep_home() does. */
 void xs_sleep_begin(struct queue *home, struct xs_sleeper *sleeper);
 void xs_sleep_end(struct xs_sleeper *sleeper);
 void xs_release_home(struct queue *home);
@@ -65,17 +65,17 @@ int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt);
 /* ---- For loops that watch the queue's descriptor level-triggered (look.c) ---- */
 
 /* Like xs_dequeue(); called when the descriptor is readable. Returns -1 if the queue was deleted. *busy_polls: in,
- * whether no other watcher of the loop is pending; out, whether the loop should call xs_loop_look() after the
+ * whether no other watcher of the loop is pending; out, whether the loop should call xs_loop_busy_poll() after the
  * application has handled these events. */
 int xs_loop_dequeue(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *busy_polls);
 /* Must be called before the loop sleeps. The queue may have been deleted, as for the functions below. */
-void xs_loop_rest(exs_qhandle_t qhandle);
+void xs_loop_prepare(exs_qhandle_t qhandle);
 /* Busy-polls for more events if *busy_polls is set, which the caller clears while other watchers of the loop are
  * pending; else only ends the busy polling, so that the descriptor is no longer kept readable. Returns the number of
  * events; 0: the caller must return to the loop, which sleeps if it may; -1: the queue was deleted. On return
  * *busy_polls says whether the loop should call again after these events. */
-int xs_loop_look(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *busy_polls);
-/* The loop stops watching the queue, and does not call xs_loop_look() for it any more. */
+int xs_loop_busy_poll(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *busy_polls);
+/* The loop stops watching the queue, and does not call xs_loop_busy_poll() for it any more. */
 void xs_loop_leave(exs_qhandle_t qhandle);
 
 #endif

@@ -36,7 +36,7 @@ struct soft_context {
     bool patient;         /* ACKs may be delayed (soft_progress_patiently) */
     /* When the application, which knows of a timer, polls again at the latest, ns; NEVER_NS: it knows of none. */
     uint64_t looks_at;
-    /* Something must be done before the application sleeps: soft_rest(). Updated at the end of each step. Relaxed:
+    /* Something must be done before the application sleeps: soft_prepare_sleep(). Updated at the end of each step. Relaxed:
      * advisory for threads without the lock, pairs with nothing. */
     atomic_bool waits;
 

@@ -314,7 +314,7 @@ int soft_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
     if (ibv->channel != NULL && (!solicited_only || cq->armed == SOFT_UNARMED))
         soft_cq_arm(cq, solicited_only ? SOFT_ARM_SOLICITED : SOFT_ARM_ANY);
     if (soft_context_of(ibv->context)->names.lid == 0)
-        cq->rearmed = true; /* its user calls soft_rest() before it sleeps */
+        cq->rearmed = true; /* its user calls soft_prepare_sleep() before it sleeps */
     else
         soft_hurry(soft_context_of(ibv->context)); /* the caller is about to sleep */
     soft_unlock(ibv->context);
@@ -326,14 +326,14 @@ const atomic_uint *soft_activity(struct ibv_context *context)
     return &soft_context_of(context)->activity;
 }
 
-const atomic_bool *soft_rest_wanted(struct ibv_context *context)
+const atomic_bool *soft_flush_wanted(struct ibv_context *context)
 {
     return &soft_context_of(context)->waits;
 }
 
 bool soft_waits_for_rest(struct ibv_context *context)
 {
-    return atomic_load_explicit(soft_rest_wanted(context), memory_order_relaxed);
+    return atomic_load_explicit(soft_flush_wanted(context), memory_order_relaxed);
 }
 
 void soft_sleeps(struct ibv_context *context, bool sleeps)
@@ -353,7 +353,7 @@ void soft_poll_ended(struct ibv_context *context)
     soft_unlock(context);
 }
 
-uint64_t soft_rest(struct ibv_context *context)
+uint64_t soft_prepare_sleep(struct ibv_context *context)
 {
     uint64_t due;
 

@@ -29,14 +29,14 @@ int soft_close_device(struct ibv_context *context);
 int soft_harvest(struct ibv_comp_channel *channel, struct ibv_cq **cq, int room, struct ibv_wc *wc, bool *left);
 /* The application has handled its completions and may sleep: sends delayed acknowledgements. Returns when it must call
  * again because a timer is due, ns; NEVER_NS: no timer runs. */
-uint64_t soft_rest(struct ibv_context *context);
-/* A thread sleeps from now on that is woken by packets and, when soft_rest() says, by a timer; or none does. Advisory,
+uint64_t soft_prepare_sleep(struct ibv_context *context);
+/* A thread sleeps from now on that is woken by packets and, when soft_prepare_sleep() says, by a timer; or none does. Advisory,
  * relaxed. */
 void soft_sleeps(struct ibv_context *context, bool sleeps);
-/* True if soft_rest() has something to do. soft_rest_wanted() returns where this flag can be read. Advisory,
+/* True if soft_prepare_sleep() has something to do. soft_flush_wanted() returns where this flag can be read. Advisory,
  * relaxed. */
 bool soft_waits_for_rest(struct ibv_context *context);
-const atomic_bool *soft_rest_wanted(struct ibv_context *context);
+const atomic_bool *soft_flush_wanted(struct ibv_context *context);
 /* Where the number of polls can be read that found packets from connected peers, but no completion. Advisory,
  * relaxed. */
 const atomic_uint *soft_activity(struct ibv_context *context);

@@ -65,7 +65,7 @@ static int prepare_message(struct conn *conn, struct op *op, const struct ask *a
         return op->files != NULL ? 0 : -1;
     }
     if (has_to_wait(conn))
-        return xs_late_begin(op, ask->message);
+        return xs_deferred_begin(op, ask->message);
     op->bounce = xs_bounce_get(&conn->domain);
     if (op->bounce == NULL)
         return -1;
@@ -95,7 +95,7 @@ static int prepare_send(struct conn *conn, struct op *op, const struct ask *ask)
     op->length = ask->length;
     op->event.exs_evt_union.exs_evt_xfer.exs_evt_buffer = ask->buffer;
     if (has_to_wait(conn) && xs_memory_is_none(ask->mhandle) && op->length <= BOUNCE_SIZE)
-        return xs_late_begin(op, NULL);
+        return xs_deferred_begin(op, NULL);
     return xs_make_usable(conn, op, ask->mhandle, 0);
 }
 

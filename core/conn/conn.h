@@ -2,7 +2,7 @@
 /*
  * conn.h - a connection: one queue pair, and EXS's protocol on it in both directions (protocol.h).
  *
- * tx.c sends, late.c copies deferred sends, rx.c receives, place.c chooses where received bytes go, control.c handles
+ * tx.c sends, deferred_copy.c copies deferred sends, rx.c receives, place.c chooses where received bytes go, control.c handles
  * credits and control messages, probe.c is the keepalive, onesided.c reads and writes memory that the peer exported,
  * export.c lets the peer do so, ring.c lets ring buffers grow, batch.c sends several short sends as one message, conn.c makes and frees connections, life.c has the states and what each permits,
  * work.c posts work requests and processes completions. A connection is owned by its socket, and guarded by the lock
@@ -432,17 +432,17 @@ void xs_receive_bound(struct sock *sock, struct op *op, const struct ask *ask);
 /* Counts the pending bytes again, after sends ended out of order. */
 void xs_sends_count(struct conn *conn);
 
-/* ---- late.c ------------------------------------------------------------------------------- */
+/* ---- deferred_copy.c ------------------------------------------------------------------------------- */
 
 /* Defers the copy of a short send that waits behind others, from an unregistered buffer or from segments (`message`,
  * else NULL), until it is the first one to be posted. Returns 0, or -1 and errno: EACCES if some bytes can't be read,
  * or one of xs_vector_pieces(). */
-int xs_late_begin(struct op *op, const exs_msghdr_t *message);
+int xs_deferred_begin(struct op *op, const exs_msghdr_t *message);
 /* Copies it to a bounce buffer. Returns 1; 0: the caller must try again after a completion; -1: it failed with
  * op->error. */
-int xs_late_copy(struct conn *conn, struct op *op);
+int xs_deferred_copy(struct conn *conn, struct op *op);
 /* Drops the references to the operation's pieces, if it has any. Keeps errno. */
-void xs_late_end(struct op *op);
+void xs_deferred_end(struct op *op);
 
 /* ---- onesided.c --------------------------------------------------------------------------- */
 

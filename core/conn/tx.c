@@ -189,7 +189,7 @@ int xs_tx_span(struct conn *conn, struct op *op, struct span *span)
 {
     if (op->files != NULL)
         return next_span_of_files(conn, op, span);
-    int copied = op->late ? xs_late_copy(conn, op) : 1;
+    int copied = op->late ? xs_deferred_copy(conn, op) : 1;
 
     if (copied != 1)
         return copied;
@@ -302,7 +302,7 @@ inline void xs_tx_release(struct conn *conn, struct op *op)
         xs_bounce_put(&conn->domain, op->bounce);
     if (op->memory != NULL)
         xs_memory_unuse(op->memory);
-    xs_late_end(op);
+    xs_deferred_end(op);
 }
 
 inline void xs_tx_finish(struct conn *conn, struct op *op, int error)

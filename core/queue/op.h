@@ -23,7 +23,7 @@ struct sink;
 struct waiter;
 
 /* A segment of the application's memory, or of a file (sink.h), that a receive fills (place.h); or of memory that a
- * deferred send copies from (late.c). */
+ * deferred send copies from (deferred_copy.c). */
 struct piece {
     uint8_t *base;         /* NULL for a file */
     uint64_t length;       /* bytes */
@@ -44,7 +44,8 @@ struct op {
 
     /* accept: stays pending; each connection gets another operation, without `element` */
     bool multishot : 1;
-    bool late : 1;       /* send: short, and copied only when it becomes the first one to be posted (late.c) */
+    bool
+        late : 1; /* send: short, and copied only when it becomes the first one to be posted (deferred_copy.c) */
     bool all_posted : 1; /* send: nothing is left to give to the device */
     bool failed : 1;     /* send: a work request completed with an error */
     /* send: it failed without being cancelled, and no other send may start before its event is dequeued (ending.h) */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * late.c - deferred copies of short sends: while a send waits behind others its bytes are not copied, so it costs an
+ * deferred_copy.c - deferred copies of short sends: while a send waits behind others its bytes are not copied, so it costs an
  * operation and no bounce buffer. They are copied when it is the first send to be posted.
  *
  * Whether the bytes can be read is checked when the send is started, as if they were copied then. If the memory is
@@ -29,7 +29,7 @@ static int look_at(const struct op *op)
     return -1;
 }
 
-void xs_late_end(struct op *op)
+void xs_deferred_end(struct op *op)
 {
     if (op->many == NULL)
         return;
@@ -38,7 +38,7 @@ void xs_late_end(struct op *op)
     op->many = NULL;
 }
 
-int xs_late_begin(struct op *op, const exs_msghdr_t *message)
+int xs_deferred_begin(struct op *op, const exs_msghdr_t *message)
 {
     op->pieces = &op->only;
     op->piece_count = 1;
@@ -53,7 +53,7 @@ int xs_late_begin(struct op *op, const exs_msghdr_t *message)
     op->late = true;
     if (look_at(op) == 0)
         return 0;
-    xs_late_end(op);
+    xs_deferred_end(op);
     return -1;
 }
 
@@ -81,7 +81,7 @@ static int give_up(struct conn *conn, struct op *op, int error)
     return -1;
 }
 
-int xs_late_copy(struct conn *conn, struct op *op)
+int xs_deferred_copy(struct conn *conn, struct op *op)
 {
     op->bounce = xs_bounce_get(&conn->domain);
     if (op->bounce == NULL)

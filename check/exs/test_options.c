@@ -205,8 +205,7 @@ START_TEST(peer_is_given_up)
     ck_assert_ptr_nonnull(fgets(line, sizeof line, said));
     snprintf(
         wanted, sizeof wanted,
-        "exs: connection %d: no acknowledgement, looked for %d times, and the device does not say so: giving "
-        "up\n",
+        "exs: connection %d: no acknowledgement in %d polls, and the device reports no error; closing it\n",
         link.socket, times);
     ck_assert_str_eq(line, wanted);
     ck_assert_ptr_null(fgets(line, sizeof line, said));

@@ -309,9 +309,9 @@ START_TEST(a_connection_is_refused)
     rewind(said);
     if (!on_rdma()) { /* there the queue needs no further descriptor */
         ck_assert_ptr_nonnull(fgets(line, sizeof line, said));
-        ck_assert_str_eq(line,
-                         "exs: no descriptor is left for a queue to watch a connection: it looks at it 10 "
-                         "times a second\n");
+        ck_assert_str_eq(
+            line, "exs: no descriptor is left for a queue to watch a connection: it polls the connection "
+                  "10 times a second\n");
     }
     ck_assert_ptr_nonnull(fgets(line, sizeof line, said));
     ck_assert_str_eq(line, "exs: refused a connection: Too many open files\n");

@@ -362,7 +362,7 @@ START_TEST(what_was_not_posted)
     ck_assert_int_eq(pair->qp.state, IBV_QPS_ERR);
     ck_assert_uint_eq(conn->sq_head - head, _i & 2);
     nothing_under_way();
-    only_said("completed what it was not given");
+    only_said("completed an unknown work request");
     close_one(sock);
 }
 END_TEST

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* tcp.c - a context's part of the tcp link: which sockets are ready, and whose frames leave. See tcp.h. */
+/* tcp.c - a context's part of the tcp link: receives from the sockets that are ready, and flushes send buffers at the
+ * end of a step. See tcp.h. */
 #include <sys/epoll.h>
 #include "core/base/fds.h"
 #include "tcp.h"
@@ -42,15 +43,15 @@ static int handle_events(struct tcp_peer *peer, uint32_t events)
     return events & ~(uint32_t)EPOLLOUT ? tcp_take(peer) : 0;
 }
 
-/* With few connections it costs no more system calls to try each of them than to ask which are ready, and fewer when
- * one is. */
+/* With few connections, trying each socket takes no more system calls than asking the epoll first, and fewer if one of
+ * them is ready. */
 static int try_all(struct tcp *tcp)
 {
     struct tcp_peer *peer, *next;
     int packets = 0;
 
     for (peer = LIST_FIRST(&tcp->peers); peer != NULL; peer = next) {
-        next = LIST_NEXT(peer, peers); /* a queue pair that fails may let go of its link */
+        next = LIST_NEXT(peer, peers); /* a queue pair that fails may drop its link */
         if (peer->joined)
             packets += handle_events(peer, EPOLLIN | (peer->blocked ? EPOLLOUT : 0));
     }

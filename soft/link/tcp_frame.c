@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* tcp_frame.c - headers of the tcp link's frames to and from bytes. See tcp_frame.h. */
+/* tcp_frame.c - reads and writes the frame headers of the tcp link. See tcp_frame.h. */
 #include <string.h>
 #include "core/base/bytes.h"
 #include "soft/engine/wire.h"

@@ -41,7 +41,7 @@ static uint32_t events_of(const struct tcp_peer *peer)
     return (peer->ended ? 0 : EPOLLIN) | (peer->blocked ? EPOLLOUT : 0);
 }
 
-/* A socket that has ended is always ready, so it leaves the epoll when nothing is expected of it. */
+/* A socket whose stream has ended is always ready, so it is removed from the epoll when no event is wanted. */
 void tcp_watch_events(struct tcp_peer *peer)
 {
     struct epoll_event event = {.events = events_of(peer), .data.ptr = peer};
@@ -56,7 +56,7 @@ void tcp_watch_events(struct tcp_peer *peer)
     peer->joined = false;
 }
 
-/* ---- Shares ---- */
+/* ---- References ---- */
 
 static void drop_share(struct tcp_peer *peer)
 {
@@ -76,7 +76,7 @@ static void leave_epoll(struct tcp_peer *peer)
     peer->joined = false;
 }
 
-/* As struct soft_link has it. */
+/* The leave() callback of struct soft_link. */
 static void leave_link(struct soft_link *link)
 {
     struct tcp_peer *peer = (struct tcp_peer *)link;
@@ -146,7 +146,7 @@ int tcp_peer_attach(struct tcp *tcp, struct tcp_peer *peer)
     return error;
 }
 
-/* The wake-up comes first: the connection manager that then finds the state finds no wake-up still to come. */
+/* The wake-up precedes the store: once the connection manager has read the new state, no wake-up can follow. */
 void tcp_set_rtu(struct tcp_peer *peer, enum tcp_rtu rtu)
 {
     if (peer->waits != NULL)
@@ -169,8 +169,8 @@ void tcp_peer_watch(struct tcp_peer *peer, struct waitset *waits, void *tag)
     soft_unlock(peer->context);
 }
 
-/* Any rate but the highest value makes the kernel pace; it still sends no faster than the congestion window allows. The
- * handshake has measured the round trip. Where this fails, the connection is not paced. */
+/* Any rate below the maximum makes the kernel pace the connection at a rate that it derives from the congestion window.
+ * TCP's handshake has measured the round trip. If this fails the connection is not paced. */
 static void pace_long_path(int fd)
 {
     const unsigned long rate = ULONG_MAX - 1;
@@ -226,7 +226,7 @@ void tcp_peer_disconnect(struct tcp_peer *peer)
     soft_unlock(context);
 }
 
-/* Where a DREQ waits for the socket the end of the stream has to wait, too. */
+/* Ends the stream, unless a DREQ is still waiting to be sent: tcp_flush() then ends the stream behind it. */
 static void end_output(struct tcp_peer *peer)
 {
     peer->waits = NULL;
@@ -248,7 +248,7 @@ void tcp_peer_release(struct tcp_peer *peer)
 
 /* ---- The end ---- */
 
-/* The end of the stream in both directions tells the connection manager. */
+/* The shutdown in both directions makes the socket readable at its end, which notifies the connection manager. */
 void tcp_fail(struct tcp_peer *peer, const char *why, int error)
 {
     if (peer->failed && peer->ended)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * tcp_receive.c - frames come from a connection's socket and go to the engine. See tcp.h.
+ * tcp_receive.c - reads frames from a connection's socket and passes them to the engine. See tcp.h.
  *
- * Short frames are read many at a time into the receive buffer, and the engine copies their payload. Of a packet
- * that is longer than TCP_SHORT_FRAME only the headers are read there. The engine checks them, and says where the
- * payload belongs (soft_input_target), and the rest of the payload is read from the socket straight into that
- * memory. The engine is asked again before each read, since a region may be deregistered, or a queue pair go into
- * error, while a payload is arriving; what then remains of it is read and dropped.
+ * Short frames are read many at a time into the receive buffer, and the engine copies their payload. Of a packet that
+ * is longer than TCP_SHORT_FRAME only the headers are read into the buffer. The engine checks them and returns the
+ * destination of the payload (soft_input_target), and the rest of the payload is read from the socket directly into
+ * that memory. The engine is asked again before each read, because a region may be deregistered, or a queue pair may
+ * enter the error state, while the payload is arriving; the rest of it is then read and dropped.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,7 +14,8 @@
 #include "tcp.h"
 #include "tcp_frame.h"
 
-/* Behind a long packet mostly another one comes, of which only the headers are wanted in the buffer. */
+/* How much to read behind a long packet. Usually another long packet follows, and only its headers should be read into
+ * the buffer. */
 #define AHEAD (TCP_FRAME_HEADER + SOFT_TARGET_HEADERS)
 
 static struct ibv_context *context_of(const struct tcp_peer *peer)
@@ -27,8 +28,8 @@ static size_t buffered(const struct tcp_in *in)
     return in->end - in->begin;
 }
 
-/* The peer has disconnected: what comes behind its DREQ is not read. The shutdown tells the connection manager, which
- * watches for the end of the stream, also where the peer doesn't end it. */
+/* The peer has disconnected: bytes behind its DREQ are not read. The shutdown wakes the connection manager, which
+ * watches for the end of the stream, even if the peer does not end the stream. */
 static void end_input(struct tcp_peer *peer)
 {
     peer->ended = true;
@@ -38,7 +39,8 @@ static void end_input(struct tcp_peer *peer)
 
 /* ---- Long packets ---- */
 
-/* The packet has been dealt with: its acknowledgement is next, and, of what is left of it, nothing is wanted. */
+/* The engine has handled the packet: processes the acknowledgement in its frame header. Bytes of the packet that are
+ * still missing will be dropped. */
 static void finish_packet(struct tcp_peer *peer)
 {
     struct tcp_packet *packet = &peer->in.packet;
@@ -48,7 +50,7 @@ static void finish_packet(struct tcp_peer *peer)
         soft_input_ack(&peer->link, packet->frame.ack);
 }
 
-/* The payload is complete. */
+/* The payload is complete, or its destination has vanished: the engine executes the packet. */
 static void carry_out(struct tcp_peer *peer, bool vanished)
 {
     struct tcp_packet *packet = &peer->in.packet;
@@ -57,7 +59,7 @@ static void carry_out(struct tcp_peer *peer, bool vanished)
     finish_packet(peer);
 }
 
-/* Where does the payload belong? False: it is dropped. */
+/* Asks the engine for the destination of the payload. False: the payload is dropped. */
 static bool find_target(struct tcp_peer *peer, struct soft_target *target)
 {
     struct tcp_packet *packet = &peer->in.packet;
@@ -70,7 +72,8 @@ static bool find_target(struct tcp_peer *peer, struct soft_target *target)
     return false;
 }
 
-/* Bytes of the packet have arrived, `length` of them at most its own. */
+/* The next `length` bytes of the packet, payload and then pad, have been received and written. `payload`: bytes of the
+ * packet's payload. */
 static void advance(struct tcp_peer *peer, uint32_t payload, size_t length)
 {
     struct tcp_packet *packet = &peer->in.packet;
@@ -83,7 +86,7 @@ static void advance(struct tcp_peer *peer, uint32_t payload, size_t length)
         carry_out(peer, false);
 }
 
-/* What the buffer has of the packet. */
+/* Writes the bytes of the packet that are in the buffer to their destination. */
 static void place_buffered(struct tcp_peer *peer)
 {
     struct tcp_in *in = &peer->in;
@@ -104,7 +107,7 @@ static void place_buffered(struct tcp_peer *peer)
     }
 }
 
-/* The headers of a long packet are in the buffer. */
+/* Starts a long packet, whose headers are in the buffer. */
 static void begin_packet(struct tcp_peer *peer, const struct tcp_frame *frame)
 {
     struct tcp_in *in = &peer->in;
@@ -119,7 +122,8 @@ static void begin_packet(struct tcp_peer *peer, const struct tcp_frame *frame)
     place_buffered(peer);
 }
 
-/* The rest of the target's memory, and room for what comes behind the packet. Returns how many stretches. */
+/* Lists the memory for the rest of the payload, and behind it the buffer, for the pad and the next frame's headers.
+ * Returns the number of entries. */
 static int list_memory(const struct tcp_peer *peer, const struct soft_target *target,
                        struct iovec memory[SOFT_TARGETS + 1])
 {
@@ -144,13 +148,15 @@ static int list_memory(const struct tcp_peer *peer, const struct soft_target *ta
 
 /* ---- Reading ---- */
 
-/* The socket keeps what a receive without memory did not take, so the link tries again, but not for ever. */
+/* If the kernel has no memory for a receive, the bytes stay in the socket. The link then tries again, up to
+ * TCP_SHORTAGES times in a row. */
 static bool may_try_again(struct tcp_peer *peer, int error)
 {
     return error == EAGAIN || error == EINTR || (error == ENOMEM && ++peer->in.shortages < TCP_SHORTAGES);
 }
 
-/* What recv or recvmsg returned. Returns the number of bytes; 0: there are none now, or none will come. */
+/* Handles the result of recv() or recvmsg(). Returns the number of bytes; 0: there are none now, or the connection has
+ * failed. */
 static size_t judge(struct tcp_peer *peer, ssize_t got)
 {
     if (got == 0)
@@ -168,7 +174,8 @@ static size_t read_into(struct tcp_peer *peer, uint8_t *memory, size_t size)
     return judge(peer, recv(peer->fd, memory, size, MSG_DONTWAIT));
 }
 
-/* Bytes that nothing takes. */
+/* Reads and drops bytes of the packet. Here and below, *wanted is the number of bytes that the call asked for: if fewer
+ * were received the socket is empty. */
 static size_t drop_payload(struct tcp_peer *peer, size_t *wanted)
 {
     struct tcp_in *in = &peer->in;
@@ -180,8 +187,8 @@ static size_t drop_payload(struct tcp_peer *peer, size_t *wanted)
     return got;
 }
 
-/* The rest of a payload, to where it belongs; the buffer is empty. Memory that has vanished is EFAULT, and nothing
- * has been taken from the socket then. */
+/* Reads the rest of a payload into its destination; the buffer must be empty. If that memory has vanished, recvmsg()
+ * fails with EFAULT and takes nothing from the socket. */
 static size_t read_payload(struct tcp_peer *peer, size_t *wanted)
 {
     struct tcp_in *in = &peer->in;
@@ -215,7 +222,7 @@ static size_t read_payload(struct tcp_peer *peer, size_t *wanted)
     return (size_t)got;
 }
 
-/* More bytes into the buffer. */
+/* Reads more bytes into the buffer. */
 static size_t fill_buffer(struct tcp_peer *peer, size_t *wanted)
 {
     struct tcp_in *in = &peer->in;
@@ -229,7 +236,7 @@ static size_t fill_buffer(struct tcp_peer *peer, size_t *wanted)
 
 /* ---- Frames ---- */
 
-/* The whole frame is there. Returns how many packets that is. */
+/* Processes a frame that is complete in the buffer. Returns the number of packets, 0 or 1. */
 static int give_frame(struct tcp_peer *peer, const struct tcp_frame *frame, const uint8_t *body)
 {
     if (frame->type == TCP_FRAME_PACKET)
@@ -241,7 +248,8 @@ static int give_frame(struct tcp_peer *peer, const struct tcp_frame *frame, cons
     return frame->type == TCP_FRAME_PACKET;
 }
 
-/* The connection manager's RTU stands before the first frame. */
+/* Takes the connection manager's RTU, which precedes the first frame. False: it is something else, and the connection
+ * has failed. */
 static bool take_rtu(struct tcp_peer *peer, const uint8_t *header)
 {
     if (!tcp_frame_is_rtu(header)) {
@@ -254,7 +262,8 @@ static bool take_rtu(struct tcp_peer *peer, const uint8_t *header)
     return true;
 }
 
-/* The frame at the beginning of the buffer. False: not enough of it is there. */
+/* Processes the frame at the beginning of the buffer. False: not enough of it has arrived, or the connection has
+ * failed. */
 static bool take_frame(struct tcp_peer *peer, int *packets)
 {
     struct tcp_in *in = &peer->in;
@@ -283,7 +292,7 @@ static bool take_frame(struct tcp_peer *peer, int *packets)
     return true;
 }
 
-/* All frames of the buffer, as far as they are there; the rest of it moves to the front. */
+/* Processes all frames in the buffer, and moves an incomplete one to its beginning. Returns the number of packets. */
 static int take_frames(struct tcp_peer *peer)
 {
     struct tcp_in *in = &peer->in;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* tcp_send.c - packets become frames in a connection's send buffer, and leave by its socket. See tcp.h. */
+/* tcp_send.c - makes frames of the packets in a connection's send buffer, and writes them to its socket. See tcp.h. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "tcp.h"
 #include "tcp_frame.h"
 
-#define SEND_STRETCHES (2 * TCP_PIECES + 1) /* of memory in one call */
+#define SEND_STRETCHES (2 * TCP_PIECES + 1) /* maximum struct iovec of one call */
 
 /* ---- Payload that is not in the buffer ---- */
 
@@ -46,13 +46,13 @@ void tcp_drop_pieces(struct tcp_peer *peer, unsigned count)
     LIST_REMOVE(peer, gathers);
 }
 
-/* Bytes of a piece that have left. */
+/* The number of bytes of a piece that have been sent. */
 static size_t gone_of(const struct tcp_out *out, const struct tcp_piece *piece)
 {
     return out->sent > piece->at ? out->sent - piece->at : 0;
 }
 
-/* Copies the rest of a piece into the buffer. False: its file has become shorter. */
+/* Copies the unsent rest of a piece into the buffer. False: its file has become shorter. */
 static bool copy_piece(const struct tcp_out *out, const struct tcp_piece *piece)
 {
     size_t gone = gone_of(out, piece), length = piece->from.length - gone;
@@ -64,8 +64,8 @@ static bool copy_piece(const struct tcp_out *out, const struct tcp_piece *piece)
     return true;
 }
 
-/* The socket is broken, or can't take what stands next. The engine may be in the middle of a step, so the queue pair
- * learns of it when the end of the stream is received. */
+/* The socket has failed, or the next bytes can't be sent. The engine may be in the middle of a step, so the queue pair
+ * is not failed here, but when tcp_take() receives the end of the stream. */
 static void stop_sending(struct tcp_peer *peer)
 {
     peer->failed = true;
@@ -91,8 +91,8 @@ void tcp_link_settle(struct soft_link *link)
 
 /* ---- The socket ---- */
 
-/* What waits, up to the next piece of a file: *file_follows says if there is one. Returns how many stretches of memory
- * that is. */
+/* Lists the memory of the unsent bytes, up to the next piece that is in a file; *file_follows: there is one. Returns
+ * the number of entries. */
 static size_t list_memory(const struct tcp_out *out, struct iovec memory[SEND_STRETCHES], bool *file_follows)
 {
     size_t at = out->sent, count = 0;
@@ -117,7 +117,8 @@ static size_t list_memory(const struct tcp_out *out, struct iovec memory[SEND_ST
     return count;
 }
 
-/* A buffer that the socket has taken all of begins again; behind a DREQ the stream ends. */
+/* The socket has taken this number of bytes. When it has taken the whole buffer, the buffer is used from its beginning
+ * again; if a DREQ was in it, the stream ends here. */
 static void consume(struct tcp_peer *peer, size_t bytes)
 {
     struct tcp_out *out = &peer->out;
@@ -157,7 +158,8 @@ void tcp_leave_unsent(struct tcp_peer *peer)
     peer->is_unsent = false;
 }
 
-/* As sendfile(2), without the signal that it raises where send(2) has MSG_NOSIGNAL. */
+/* Like sendfile(2), but without SIGPIPE, which sendfile(2) has no flag to suppress: the signal is blocked, and removed
+ * if it is pending only because of this call. */
 static ssize_t sendfile_quietly(int to, int file, off_t *place, size_t length)
 {
     const struct timespec now = {0};
@@ -177,8 +179,9 @@ static ssize_t sendfile_quietly(int to, int file, off_t *place, size_t length)
     return sent;
 }
 
-/* The rest of a piece of a file. If the file is too short, or of a kind that sendfile() can't send, the piece is copied,
- * or found to have vanished, and the caller tries again. */
+/* Sends the rest of a piece that is in a file. If the file is too short, or is one that sendfile(2) can't send, the
+ * piece is copied into the buffer or, if that fails, the connection fails; the caller then tries again. Returns as
+ * send(2) does. */
 static ssize_t send_file(struct tcp_peer *peer, const struct tcp_piece *piece)
 {
     size_t gone = gone_of(&peer->out, piece);
@@ -192,7 +195,7 @@ static ssize_t send_file(struct tcp_peer *peer, const struct tcp_piece *piece)
     return -1;
 }
 
-/* What waits, as far as the socket takes it. As send(2). */
+/* Sends some of the unsent bytes. Returns as send(2) does. */
 static ssize_t send_some(struct tcp_peer *peer)
 {
     const struct tcp_out *out = &peer->out;
@@ -240,7 +243,8 @@ uint8_t *tcp_link_room(struct soft_link *link, size_t size, size_t *limit)
     return out->bytes + used;
 }
 
-/* The trailer of each packet is where the header of the next frame goes. */
+/* Writes the frame header before each packet of a burst. The engine leaves TCP_FRAME_HEADER bytes behind each packet
+ * (the link's trailer), into which the header of the next frame is written. */
 static void write_headers(struct tcp_peer *peer, uint8_t *burst, size_t length, size_t stride)
 {
     struct tcp_frame frame = {.type = TCP_FRAME_PACKET};
@@ -249,7 +253,7 @@ static void write_headers(struct tcp_peer *peer, uint8_t *burst, size_t length, 
         size_t left = length - at, size = left < stride ? left : stride;
 
         frame.length = (uint32_t)(size - TCP_FRAME_HEADER);
-        frame.ack = size == left ? peer->link.ack : 0; /* behind all packets of the burst */
+        frame.ack = size == left ? peer->link.ack : 0; /* in the last frame of the burst */
         tcp_frame_write(&frame, burst + at - TCP_FRAME_HEADER);
     }
     peer->link.ack = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ask.h - a request for an operation: the arguments of a public call on a socket; and the waiter of a blocking call.
+ * ask.h - a request (struct ask): the arguments of a public call that starts an operation on a socket; and the waiter
+ * of a blocking call.
  */
 #ifndef XS_ASK_H
 #define XS_ASK_H

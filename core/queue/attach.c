@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * attach.c - attachments of one queue, the attachment, to another, the host. The host drives the attachment's sockets, because
- * an operation on one of them named the host. attach_poll.c has how a host drives its attachments, detach.c when an
- * attachment ends.
+ * attach.c - attaches one queue, the home of sockets, to another, the host. The host then drives these sockets, because
+ * an operation on one of them named the host. attach_poll.c has a host's pass over its attached queues, detach.c the
+ * end of an attachment that is not used any more.
  *
- * A host's epoll contains all descriptors of its attachments; the event's data pointer is the attachment. An attachment is
- * in a list of the host, guarded by the host's events_lock, and in a list of the home (the attached queue), guarded
- * by the home's lock. It is made and ended with both locks held. A host ends its attachments before it is freed, so
- * an attachment in a home's list always has a live host.
+ * A host's epoll contains all descriptors of its attached queues; the event's data pointer is the struct attachment. An
+ * attachment is in a list of the host, guarded by the host's events_lock, and in a list of the home, guarded by the
+ * home's lock. Both locks are held to make or free it. A host ends its attachments before it is freed, so an attachment
+ * in a home's list always has a live host.
  *
  * A host on the home's standby list watches no descriptor. Its timer makes it poll the home, so that connections are
  * accepted even if all queues that watch the home are busy. The interval grows with the length of the list, so the
@@ -64,7 +64,7 @@ static void unwatch_until(const struct attachment *attachment, const struct sour
     }
 }
 
-/* Register all sources of the attached queue (`home`). Returns 0, or -1 and errno with none registered. */
+/* Register all sources of the attached queue. Returns 0; or -1 and errno, with none registered. */
 static int watch_all(struct attachment *attachment)
 {
     struct source *source;
@@ -81,7 +81,7 @@ static int watch_all(struct attachment *attachment)
     return 0;
 }
 
-/* ---- By the clock --------------------------------------------------------------------------------------- */
+/* ---- Polling on a timer --------------------------------------------------------------------------------- */
 
 /* The next five functions are called with both locks. */
 
@@ -129,7 +129,7 @@ void xs_queue_look_again(struct attachment *attachment)
     mutex_unlock(&attachment->host->events_lock);
 }
 
-/* ---- Beginning and ending to watch ---------------------------------------------------------------------- */
+/* ---- Starting and stopping to watch --------------------------------------------------------------------- */
 
 /* Called with both locks, after xs_queue_show() made descriptors for the sources of `home`, or failed to
  * (`unwatched`). 0, or -1 and errno. */
@@ -181,7 +181,7 @@ void xs_queue_demote(struct attachment *attachment)
     mutex_unlock(&attachment->host->events_lock);
 }
 
-/* ---- Hosting -------------------------------------------------------------------------------------------- */
+/* ---- Attaching and detaching ---------------------------------------------------------------------------- */
 
 static struct attachment *new_attachment(struct queue *host, struct queue *home)
 {
@@ -247,8 +247,8 @@ static bool is_limit(int error)
     return error == EINVAL || error == ELOOP;
 }
 
-/* Attach; detach hosts that have been idle for a while first, and all idle hosts if the kernel's limit is
- * reached. 0, or -1 and errno. */
+/* Attach the home to the host. First detach it from hosts that have not used it for a while, and, if the kernel's limit
+ * is reached, from all that do not use it now. 0, or -1 and errno. */
 static int find_room(struct attachment *attachment)
 {
     xs_detach_idle_hosts(attachment->home, false);
@@ -316,7 +316,7 @@ void xs_queue_leave_hosts(struct queue *home)
         xs_queue_unhost(attachment);
 }
 
-/* The queue of any attachment, with a reference. NULL: there are none. */
+/* Returns any queue that is attached to the host, with a reference. NULL: there is none. */
 static struct queue *some_home(struct queue *host)
 {
     mutex_lock(&host->events_lock);

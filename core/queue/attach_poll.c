@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * attach_poll.c - a host's pass over its attachments (attach.c). Its epoll tells which of them have work; the others are not
- * polled.
+ * attach_poll.c - a host's pass over its attached queues (attach.c). The host's epoll reports which of them have work;
+ * the others are not polled.
  */
 #include "core/base/clock.h"
 #include "queue.h"
@@ -16,7 +16,8 @@ struct ready {
 
 /* ---- Finding the queues that have work ------------------------------------------------------------------- */
 
-/* Add a queue once per round, with a reference. Called with events_lock. */
+/* Add the attached queue, with a reference, unless this round has added it. Called with the host's events_lock, as are
+ * the next three functions. */
 static void take_ready(struct attachment *attachment, struct ready *ready)
 {
     if (attachment->round == attachment->host->rounds || ready->count == READY_MAX)

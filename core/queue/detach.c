@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * detach.c - ends the attachment of a attachment to a host (attach.c) when the host has no use for it any more.
+ * detach.c - ends the attachment of a home to a host (attach.c) when the host has no use for it any more.
  *
- * A use is an operation or a poll whose event goes to the host; an accept of the host that is pending at a listener;
- * or a socket that the host owns and whose home is the attachment. For the queue of the progress thread, pending sends are
- * a use (progress.c). The host counts them. Without a use, connections would wake the host needlessly, and queues
- * that were used once would occupy the attachment's descriptors and the kernel's limits.
+ * A use is an operation or a poll whose event goes to the host and whose socket the home drives; an accept of the host
+ * that is pending at a listener; or a socket that the host owns and the home drives. For the queue of the progress
+ * thread, pending sends are a use (progress.c). Uses are counted in the attachment. If an unused attachment stayed,
+ * connections would wake the host needlessly, and hosts that used the home once would use up the number of epolls that
+ * the kernel lets watch its descriptors.
  *
  * An attachment without a use is kept for a while, because a loop that starts one operation after the other would
  * have to make it again each time. After that the next turn of the host ends it, or another queue that starts to

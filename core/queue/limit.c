@@ -2,8 +2,8 @@
 /*
  * limit.c - timeouts of operations: SO_RCVTIMEO, SO_SNDTIMEO. sock/cancel.c ends those that are overdue.
  *
- * Each operation has its deadline, counted from its start; the socket's deadline is the earliest. An operation that
- * completes does not move the socket's deadline, so there is at most one spurious timeout in the time of a limit.
+ * Each operation has its deadline, counted from its start; the socket's deadline is the earliest. When an operation
+ * completes, the socket's deadline stays, so each timeout period has at most one spurious wake-up.
  */
 #include "core/base/clock.h"
 #include "queue.h"

@@ -3,8 +3,8 @@
  * look.c - for event loops that watch the queue's descriptor level-triggered, as exs_ev does for libev.
  *
  * When the descriptor is readable, the loop calls xs_loop_dequeue(). If busy polling is enabled, it then calls
- * xs_loop_busy_poll(), which polls for further events before it returns to the loop, for no longer than the polling time.
- * If that passes without an event, the loop may sleep. If other watchers are pending, the descriptor is kept
+ * xs_loop_busy_poll(), which polls for further events before it returns to the loop, for no longer than the polling
+ * time. If that passes without an event, the loop may sleep. If other watchers are pending, the descriptor is kept
  * readable, so that the loop calls back right after them.
  *
  * If busy polling is disabled, the queue is polled once per iteration: this finds events that arrived during the

@@ -162,7 +162,7 @@ void xs_nic_cq_release(struct cq *cq, int completions)
     cq->used -= completions;
 }
 
-/* ---- Harvesting ------------------------------------------------------------------------------------ */
+/* ---- Polling for completions ----------------------------------------------------------------------- */
 
 static void count_event(struct nic *nic, struct cq *cq)
 {
@@ -188,8 +188,9 @@ static int take_held(struct nic *nic, struct conn_list *touched)
     return taken;
 }
 
-/* The device was removed, and will not complete the work requests that are posted. Flush them, behind what it
- * did complete, as a working device would. Unregister the channel, whose descriptor would stay readable. */
+/* The device was removed, and will not complete the work requests that are posted. Process the completions that it has
+ * delivered, then flush the other requests, as a working device would. Unregister the channel, whose descriptor would
+ * stay readable. */
 static __attribute__((cold)) void lose(struct nic *nic, struct conn_list *touched)
 {
     xs_log("device %s was removed", nic->context->device->name);

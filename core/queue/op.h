@@ -44,8 +44,8 @@ struct op {
 
     /* accept: stays pending; each connection gets another operation, without `element` */
     bool multishot : 1;
-    bool
-        late : 1; /* send: short, and copied only when it becomes the first one to be posted (deferred_copy.c) */
+    /* send: short, and copied only when it becomes the first one to be posted (deferred_copy.c) */
+    bool late : 1;
     bool all_posted : 1; /* send: nothing is left to give to the device */
     bool failed : 1;     /* send: a work request completed with an error */
     /* send: it failed without being cancelled, and no other send may start before its event is dequeued (ending.h) */
@@ -55,9 +55,9 @@ struct op {
     bool peeks : 1;      /* receive: the data is copied and stays in the ring buffer */
     bool apart : 1;      /* receive: not on the fast path: it peeks, or has a sink */
     bool advertised : 1; /* receive: the peer may write into it */
-    /* receive: advertised, but recalled: the peer only finishes the transfer that it had begun */
+    /* receive: its advertisement was recalled; the peer only finishes the transfer that it had begun */
     bool recalled : 1;
-    /* receive, one-sided: completes with `stop` as soon as peer and device do not use its memory any more */
+    /* receive, one-sided: completes with `stop` as soon as neither the peer nor the device uses its memory */
     bool stopped : 1;
     uint32_t requests; /* send: work requests outstanding */
     int error;         /* send, receive: the errno to complete with */
@@ -75,7 +75,7 @@ struct op {
     uint64_t posted; /* send: given to the device; receive: filled */
     union {
         uint64_t acked; /* send, one-sided: completed by the device */
-        uint64_t room;  /* receive: that the peer may still write to where it was advertised */
+        uint64_t room;  /* receive: bytes that the peer may still write into the advertised memory */
     };
     union {
         struct ibv_mr *mr;  /* send, one-sided: covers the buffer, unless the bytes are copied */
@@ -100,7 +100,7 @@ struct op {
         uint64_t deadline;
     };
 
-    /* receive: where the bytes go (place.h); send that is late: where they come from */
+    /* receive: where the bytes go (place.h); send with `late` set: where they come from */
     union {
         uint64_t in_piece; /* receive: the bytes in the first piece that is not full */
         /* send: `queued` of the connection at the end of this send, if sends are limited (bound.c) */

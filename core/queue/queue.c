@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* queue.c - event queues: making, deleting and running them. See queue.h. */
+/* queue.c - event queues: making and deleting them. run.c has a pass over one. See queue.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include "core/base/entry.h"
@@ -236,8 +236,8 @@ int exs_qdelete(exs_qhandle_t qhandle)
 
     if (queue == NULL)
         return xs_no_queue(qhandle);
-    /* Another thread that is about to start an operation here needs these locks, or is counted already: as a
-     * pending operation, or as a user of the handle. */
+    /* Another thread that is about to start an operation on this queue waits for these locks, or is counted already:
+     * its operation as pending, or the thread as a user of the handle. */
     mutex_lock(&queue->lock);
     mutex_lock(&queue->events_lock);
     bool busy =

@@ -11,17 +11,16 @@
  * A private queue belongs to one socket and has no handle. It has no descriptor, and its channels have none: threads
  * that run it sleep on what its wait sets list (waitset.h), and are woken when that changes (`sleepers`).
  *
- * An operation may name a queue other than its socket's home. The home is then attached to the named queue: the named
- * queue is the `host`, the home its `attachment`, and struct attachment is the attachment. The host's epoll contains the home's
- * descriptors and the host drives the home, so an application watches only the descriptor of the queue that it named.
- * The attachment lasts as long as the host has a use for it (detach.c). If too many queues would watch the home of a
- * listener, further ones are on a standby list, the `line`: they watch no descriptor, but poll the home on a timer
- * (accept.c).
+ * An operation may name a queue other than its socket's home. The home is then attached to the named queue, its
+ * `host`; a struct attachment connects the two. The host's epoll contains the home's descriptors and the host drives
+ * the home, so an application watches only the descriptor of the queue that it named. The attachment lasts as long as
+ * the host has a use for it (detach.c). If too many queues would watch the home of a listener, the others are on a
+ * standby list (`line`): they watch no descriptor, but poll the home on a timer (accept.c).
  *
- * The queue that the application gave a socket to (sock.h, `owner`) may be another one than its home: a connection
- * that was answered for an accept of one queue may be returned by an accept of another.
+ * The queue that the application gave a socket to (`owner`, socket.h) may be another one than its home: a request that
+ * was answered for an accept of one queue may become a connection that an accept of another queue returns.
  *
- * A turn is one pass over a queue: its completions, connection events and timers, then those of its attachments.
+ * A turn is one pass over a queue: its completions, connection events and timers, then those of its attached queues.
  *
  * Locks are taken in this order: socket slot, listener's queue, home queue, regions (memory.h), nic's map, events.
  */
@@ -54,8 +53,8 @@ struct source {
     struct waitset *waits; /* owned by a device; or NULL */
 };
 
-/* An attachment of one queue, the home, to another, the host (attach.c). Owned by both; both locks are held to make or
- * free it. */
+/* The attachment of one queue, the home, to another, the host (attach.c). Owned by both queues. Made and freed with the
+ * home's lock and the host's events_lock, which are "both locks" below. */
 struct attachment {
     LIST_ENTRY(attachment) of_host, of_home;
     struct queue *host;
@@ -70,15 +69,16 @@ struct attachment {
     uint64_t idle_since;
     TAILQ_ENTRY(attachment) of_idle;
 
-    /* Written with both locks. on_standby: on the standby list, so that the host polls the home on a timer. unwatched:
-     * the host polls the home on a timer, because no descriptor was free, until there is one. */
+    /* Written with both locks. In both cases the host does not watch the home's descriptors, but polls the home on a
+     * timer. on_standby: the attachment is on the home's standby list. unwatched: no descriptor was free; the host
+     * tries again after each poll. */
     bool on_standby;
     bool unwatched;
 
     /* guarded by the home's lock: */
-    int accepts;                    /* the host's, that wait at a listener */
+    int accepts;                    /* accepts of the host that are pending at a listener of the home */
     unsigned visit;                 /* not on_standby: the home's `visits` when the host last drove it */
-    TAILQ_ENTRY(attachment) behind; /* on_standby */
+    TAILQ_ENTRY(attachment) behind; /* on_standby: its link in the home's `line` */
 };
 
 struct op_chunk; /* operations allocated together */
@@ -93,20 +93,21 @@ struct queue {
     /* A connect of the private queue's socket failed, so xs_queue_strip() may close descriptors. Set by
      * xs_open_failed(); pairs with the load in xs_release_home(). */
     _Atomic bool failed;
-    /* A device has packets to send before the thread sleeps, or a timer that this queue does not know of:
-     * xs_queue_prepare_sleep() has work. Updated by each turn and each post. Pairs with nothing: the thread that reads it
-     * wrote it last, or the thread that wrote it calls xs_queue_prepare_sleep() itself. */
+    /* xs_queue_prepare_sleep() has work: a device has packets to send before the thread sleeps, or a timer that this
+     * queue does not know of. Updated by each turn and each post. Pairs with nothing: the thread that reads it wrote it
+     * last, or the thread that wrote it calls xs_queue_prepare_sleep() itself. */
     _Atomic bool waits;
-    /* Number of hosts and sleepers. Pairs with nothing: one that begins while `waits` is set calls xs_queue_prepare_sleep()
-     * itself, so a thread that has held the lock since then sees those that were there before. */
+    /* Number of hosts and sleepers, which must be woken by packets. Pairs with nothing: a host or sleeper that is added
+     * while `waits` is set calls xs_queue_prepare_sleep() itself, and a thread that has held the lock since an earlier
+     * one was added sees that one. */
     _Atomic int others;
     atomic_bool busy_polls; /* a loop busy-polls the queue; pairs with nothing, since it is advisory */
     /* NULL for a private queue and for one that was deleted. Written with both locks, and read with either, or by a
      * user of the handle. */
     exs_qhandle_t handle;
     struct handle_slot *slot; /* of the handle, as long as that has users */
-    /* The queue is a blocking call's and is deleted when that returns, so it drives nothing that outlives the call.
-     * Written before the queue hosts another one, and constant from then on. */
+    /* A temporary queue of a blocking exs_poll(), which deletes it before it returns; so no socket may rely on it to be
+     * driven later. Written before another queue is attached to it, and constant from then on. */
     bool is_a_calls;
     bool drives_sends; /* the queue of the library's progress thread (progress.c) */
     struct spin spin;  /* whether threads that wait for this queue busy-poll first */
@@ -119,11 +120,11 @@ struct queue {
     STAILQ_HEAD(, op_chunk) chunks;
     int ops;        /* operations in `chunks` */
     int free_count; /* operations in `free_ops` */
-    int depth;      /* that the program asked for */
+    int depth;      /* the depth that the application asked for */
     /* operations started and not completed, without those counted by own_pending */
     int pending;
     uint64_t taken;              /* events dequeued since the queue was made */
-    uint64_t turns, empty_turns; /* calls that dequeued, and those of them that found no event */
+    uint64_t turns, empty_turns; /* calls that dequeue events, and those of them that found none */
     struct doorbell raise;       /* makes the queue's descriptor readable */
     /* Threads inside xs_dequeue(): they will see new events, so the descriptor need not be made readable. Incremented
      * without the lock, decremented with it; pairs with the load, under the lock, by a thread that completes an
@@ -135,7 +136,7 @@ struct queue {
     TAILQ_HEAD(idle_attachments, attachment) idle;
     int migrated;                  /* sockets that it owns and whose home is another queue */
     int lines;                     /* attachments that are on_standby or unwatched */
-    struct doorbell look;          /* the timer for polling these */
+    struct doorbell look;          /* the timer by which the queue polls the homes of these */
     int depth_probe[DEPTH_PROBES]; /* epolls that are never readable (sources.c); -1: none */
     unsigned rounds;               /* passes over the attachments */
     bool has_stuck;                /* some attachment is `stuck` */
@@ -154,7 +155,7 @@ struct queue {
     LIST_HEAD(, attachment) hosts;     /* attachments to queues that watch this one */
     TAILQ_HEAD(line, attachment) line; /* the standby list, the one that has waited longest first */
     int standby_count;
-    unsigned visits;                                 /* of queues that watch this one */
+    unsigned visits; /* how often its hosts have driven it, those of `line` excepted */
     struct rdma_event_channel *channel[DEVICES_MAX]; /* of each device, made when first needed */
     struct waitset *channel_waits[DEVICES_MAX];      /* the channel's wait set, owned by the channel; or NULL */
     LIST_HEAD(, nic) nics;
@@ -170,7 +171,7 @@ struct queue {
     uint64_t completions; /* polled since the queue was made */
     exs_stats_t gone;     /* sum of the counters of connections that were freed */
 
-    struct untaken { /* what the thread of misuse.c saw last; used only by that thread */
+    struct untaken { /* what the checking thread of misuse.c saw last; used only by that thread */
         uint64_t turns, completions;
         bool readable; /* the descriptor was readable, and no thread had polled the queue */
     } untaken;
@@ -178,7 +179,7 @@ struct queue {
 
 /* Makes a queue, with a handle or private, and with one reference for the caller. Returns NULL and errno on failure. */
 struct queue *xs_queue_new(bool private, int depth);
-/* Checks a depth that a program asked for. Returns 0, or -1 and EINVAL. */
+/* Checks a depth that an application asks for. Returns 0, or -1 and EINVAL. */
 int xs_check_depth(int depth);
 /* Return how many sockets the queue owns, and how many of its own operations have not completed. Called with both
  * locks. */
@@ -219,8 +220,8 @@ void xs_ops_free(struct queue *queue);
 /* Moves unused operations from own_free back to an empty pool. Called with the lock. */
 void xs_ops_return(struct queue *queue);
 
-/* Takes an operation from the queue's pool; its event goes to the queue, or to `waiter`. It counts as a use of
- * `attachment`, which may be NULL, until it ends. Returns NULL and ENOMEM on failure. */
+/* Takes an operation from the queue's pool; its event goes to the queue, or to `waiter`. Until it ends it counts as a
+ * use of `attachment`, unless that is NULL. Returns NULL and ENOMEM on failure. */
 struct op *xs_op_new(struct queue *queue, struct attachment *attachment, int type, int sockno,
                      exs_ahandle_t ahandle, struct waiter *waiter);
 /* Like xs_op_new(), for a socket whose home is this queue. The queue's lock must be held, now and when the operation
@@ -245,21 +246,21 @@ static inline void xs_queue_unlock(struct queue *queue)
     mutex_unlock(&queue->lock);
 }
 
-/* Attaches `home` to `host`, or returns 0 at once if it is attached. The caller must count its use (xs_attachment_use())
- * before it releases the lock, or the attachment may end. Called with the home's lock, as are the functions from here
- * to xs_attachment_watch_again(). Returns 0, or -1 and errno; ENOSPC: the kernel allows no more epolls that watch these
+/* Attaches `home` to `host`, unless it is attached already. The caller must count its use (xs_attachment_use()) before
+ * it releases the lock, or the attachment may end. Called with the home's lock, as are the functions from here to
+ * xs_attachment_watch_again(). Returns 0, or -1 and errno; ENOSPC: the kernel allows no more epolls that watch these
  * descriptors. */
 int xs_queue_host(struct queue *host, struct queue *home);
 /* Attaches `home` to `host` on the home's standby list. Returns 0, or -1 and errno. */
 int xs_queue_add_standby(struct queue *host, struct queue *home);
-/* Moves an attachment to the end of the standby list, so that the host stops watching. */
+/* Moves an attachment to the end of the standby list, so that the host stops watching the home. */
 void xs_queue_demote(struct attachment *attachment);
-/* Sets the timer for the host's next poll of a home that it does not watch. */
+/* Sets the host's timer for its next poll of a home that it does not watch. */
 void xs_queue_look_again(struct attachment *attachment);
 /* Returns the attachment of `home` to `host`, or NULL. */
 struct attachment *xs_queue_attachment(const struct queue *host, const struct queue *home);
-/* Ends the attachment and drops its reference to the home, which must not be the last one; xs_queue_leave_hosts()
- * ends all. */
+/* Ends the attachment and drops its reference to the home, which must not be the last one. xs_queue_leave_hosts() ends
+ * the attachments of `home` to all of its hosts. */
 void xs_queue_unhost(struct attachment *attachment);
 void xs_queue_leave_hosts(struct queue *home);
 /* Add a source of the home to the host's epoll, or remove it. Adding returns 0, or -1 and errno. */
@@ -281,35 +282,38 @@ enum watched { BY_LEVEL, BY_POLLING, BY_EDGE };
 
 struct turn {
     enum watched watched;
-    int harvested; /* completions */
-    int others;    /* connection events, and deadlines that passed */
+    int harvested; /* number of completions that were polled */
+    int others;    /* number of connection events, and of deadlines that passed */
     bool left;     /* some work was left undone */
-    bool busy;     /* since there were completions, and the next turn must do it */
-    bool stuck;    /* and no descriptor signals it */
+    bool busy;     /* because there were completions; the next turn must do it */
+    bool stuck;    /* no descriptor signals the work that is left */
 };
 
-/* Runs the queue and its attachments once. Called without the lock. Returns with events_lock held, and with all events in
- * the queue's list. */
+/* Runs the queue and its attached queues once. Called without the lock. Returns with events_lock held, and with all
+ * events in the queue's list. */
 void xs_turn(struct queue *queue, struct turn *turn);
-/* Runs the queue alone: completions, connection events, timers. With BY_LEVEL the last two, which cost system calls,
- * wait for a turn without completions, for a limited number of turns and a limited time. Called with the lock. */
+/* Runs the queue without its attached queues: completions, connection events, timers. With BY_LEVEL the last two, which
+ * cost system calls, wait for a turn without completions, for a limited number of turns and a limited time. Called with
+ * the lock. */
 void xs_turn_home(struct queue *queue, struct turn *turn);
-/* Runs those attachments that have work. Called without the lock. */
+/* Runs those attached queues that have work. Called without the lock. */
 void xs_turn_attachments(struct queue *queue, struct turn *turn);
-/* Polls for completions, without reading events or arming, for a caller that will run the queue or sleep. Returns
- * true if there were completions, or packets that may lead to some. Called without the lock. */
+/* Polls for completions without reading completion events or arming the completion queues, for a caller that will run
+ * the queue or sleep afterwards. Returns true if there were completions, or packets that may lead to some. Called
+ * without the lock. */
 bool xs_queue_look(struct queue *queue);
-/* Like xs_queue_look(), whose result is *came, for a caller that takes events then. Returns true, with events_lock
- * held, if there are events. */
+/* Like xs_queue_look(), for a caller that dequeues events next: *came is set to the result of xs_queue_look(). Returns
+ * true, with events_lock held, if an operation has completed. */
 bool xs_queue_look_for_events(struct queue *queue, bool *came);
-/* Returns true if packets arrived that may lead to completions, since the last poll or turn. Called without the lock.
- */
+/* Returns true if packets that may lead to completions have arrived since the last poll or turn. Called without the
+ * lock. */
 bool xs_queue_has_activity(struct queue *queue);
 /* Like exs_qdequeue(), but without waiting and without checking its arguments. */
 int xs_queue_dequeue(struct queue *queue, exs_event_t *events, int most, enum watched watched);
 /* Takes events from the queue's list and returns their number. Called with events_lock, as is xs_events_show(). */
 int xs_events_take(struct queue *queue, exs_event_t *events, int most);
-/* Makes the descriptor readable if events are left in the list, or for another reason; else clears it. */
+/* Makes the descriptor readable if events are left in the list, is_kept_readable is set or a device is stuck; else
+ * clears it. */
 void xs_events_show(struct queue *queue);
 /* Called when a loop that watches the descriptor level-triggered calls back. `active`: it found events. Returns true
  * if the caller should busy-poll before the loop sleeps. */
@@ -317,34 +321,36 @@ bool xs_spin_turn(struct queue *queue, bool active);
 /* Busy-polls for events for the time of the loop's iteration. Returns false if the loop may sleep. Called without the
  * locks; returns with events_lock held if *has_lock is set, and then there are events. */
 bool xs_spin_in_turn(struct queue *queue, bool *has_lock);
-/* xs_spin_is_off(): returns true if busy polling is off for the queue. A loop's iteration may then end with a single
- * non-blocking poll. xs_single_poll_pays(): should it, as the results of earlier ones suggest? xs_single_poll_learn():
- * `is_empty`, that poll found no event. */
+/* Returns true if busy polling is off for the queue. A loop's iteration may then end with one non-blocking poll. */
 bool xs_spin_is_off(struct queue *queue);
+/* Returns true if that single poll should be made, given the results of earlier ones. */
 bool xs_single_poll_pays(struct queue *queue);
+/* Records the result of that poll; `is_empty`: it found no event. */
 void xs_single_poll_learn(struct queue *queue, bool is_empty);
 /* The application has handled its events and may sleep now: has the devices send what they held back, and sets the
  * timer for them (struct device, `rest`). Called with the lock. */
 void xs_queue_prepare_sleep(struct queue *queue);
-/* The calling thread stops polling without sleeping. Calls xs_queue_prepare_sleep() if other threads sleep on the queue or
- * hosts watch it, so that packets wake them. Called without the lock. */
+/* The calling thread stops polling, but does not sleep. Calls xs_queue_prepare_sleep() if other threads sleep on the
+ * queue or hosts watch it, so that packets wake them. Called without the lock. */
 void xs_prepare_sleep_for_waiters(struct queue *home);
 /* Updates `waits`, after completions were polled or work requests posted. Called with the lock. */
 void xs_queue_note_waits(struct queue *queue);
-/* Ends the attachments of all attachments, since a queue that was deleted drives nothing. Called without the lock. */
+/* Detaches all queues that are attached to this one, because a queue that was deleted drives nothing. Called without
+ * the lock. */
 void xs_queue_release_attachments(struct queue *queue);
 
-/* Change the number of the host's uses of the attachment. Called with the host's events_lock, and without. */
+/* Adds `change` to the number of the host's uses of the attachment. Called with the host's events_lock; the second one
+ * takes it. */
 void xs_attachment_use(struct attachment *attachment, int change);
 void xs_attachment_use_unlocked(struct attachment *attachment, int change);
-/* Sets the number of uses to 0. Called without the host's events_lock. */
+/* Sets the number of uses to 0. Takes the host's events_lock. */
 void xs_attachment_unuse(struct attachment *attachment);
-/* Ends attachments of the home that have been unused for a while, or, `at_once`, that are unused now. Called with the
- * home's lock. Returns true if there were any. */
+/* Ends attachments of `home` to hosts that have not used them for a while; with `at_once`, to all hosts that do not use
+ * them now. Called with the home's lock. Returns true if there were any. */
 bool xs_detach_idle_hosts(struct queue *home, bool at_once);
 /* Returns true if the host has attachments that have been unused for a while. Called with the host's events_lock. */
 bool xs_has_idle_attachments(const struct queue *host);
-/* Ends their attachments. Called without locks. */
+/* Ends those attachments. Called without locks. */
 void xs_detach_idle_attachments(struct queue *host);
 
 /* Sets the socket's deadline (ns, 0 = none); the threads and hosts that wait for the queue wake up then. Called with

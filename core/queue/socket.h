@@ -20,7 +20,7 @@ struct lookup;
 struct polled;
 struct queue;
 
-/* What was sent on a socket, and is not complete (ending.h). */
+/* Whether what was sent on a socket is complete, and whether the application has been told if not (ending.h). */
 enum sent { SENT_WHOLE = 0, SENT_TORN = 1, SENT_UNREPORTED = 2, SENT_TORN_UNREPORTED = 3, SENT_LOST = 4 };
 
 /* Keepalive (probe.c), unless options change it: */
@@ -40,7 +40,7 @@ struct options {
     uint32_t keep_idle;      /* TCP_KEEPIDLE, TCP_KEEPINTVL: s; 0: PROBE_S */
     uint32_t keep_interval;
     uint32_t keep_count;   /* TCP_KEEPCNT; 0: PROBES */
-    uint32_t user_timeout; /* TCP_USER_TIMEOUT: ms; 0: what the device has */
+    uint32_t user_timeout; /* TCP_USER_TIMEOUT: ms; 0: the device's default */
 };
 
 enum sock_state {
@@ -75,14 +75,14 @@ struct request {
 struct sock {
     /* References: the table, the home, calls. Each decrement pairs with the last one, whose thread frees the socket. */
     _Atomic int refs;
-    int number;        /* the descriptor of the process that stands for the socket, */
-    uint64_t identity; /* as long as that has this identity (fds.h) */
+    int number;        /* the descriptor that stands for the socket (table.c), */
+    uint64_t identity; /* as long as the descriptor has this identity (fds.h) */
     int family, type;
     int fd_flags, status_flags; /* exs_fcntl */
     enum sock_state state;
     pthread_mutex_t guard; /* guards a socket without a home */
-    /* A reference; written once. The store pairs with the load by a thread that finds it set and then takes its lock.
-     */
+    /* The queue that drives the socket; a reference; written once. The store pairs with the load by a thread that finds
+     * it set and then takes the queue's lock. */
     _Atomic(struct queue *) home;
     LIST_ENTRY(sock) at_home;
     /* The queue that the application gave the socket to, which can't be deleted before the socket is closed. Usually
@@ -126,7 +126,8 @@ struct sock {
     struct op_list accepts; /* pending accepts */
     struct op *next_accept; /* the accept that the next request is answered for; NULL: the first */
     TAILQ_HEAD(incoming_socks, sock) half_open, arrived; /* oldest first */
-    int half_open_count, half_open_private;              /* of half_open; those of them on private queues */
+    int half_open_count,
+        half_open_private; /* sockets in half_open; those of them whose home is a private queue */
     int arrived_count;
     /* ns, how long a half-open connection may be silent while requests wait; 0: the default */
     uint64_t patience;

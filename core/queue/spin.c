@@ -105,7 +105,7 @@ static uint64_t yield_cpu(uint64_t before)
     return now;
 }
 
-/* A busy poll: what ends it, and when. */
+/* A period of busy polling: what ends it, and when. */
 struct search {
     uint64_t ns;     /* maximum time since the last activity */
     uint64_t active; /* time of the last activity, ns; in and out */
@@ -263,8 +263,7 @@ bool xs_spin_for_budget(struct queue *queue, uint64_t ns)
     return spin_for_events(queue, &search);
 }
 
-/* ---- Between the iterations of a loop
- * --------------------------------------------------------------------- */
+/* ---- Between the iterations of a loop ------------------------------------------------------------------- */
 
 /* A loop has other watchers, too, so it polls for a limited time even in mode EXS_WAIT_BUSY_POLL. */
 static uint64_t loop_ns_of(struct queue *queue)
@@ -307,8 +306,7 @@ bool xs_spin_in_turn(struct queue *queue, bool *has_lock)
     return spun != SPUN_EMPTY;
 }
 
-/* ---- Without busy polling
- * --------------------------------------------------------------------------------- */
+/* ---- Without busy polling ------------------------------------------------------------------------------- */
 
 bool xs_spin_is_off(struct queue *queue)
 {

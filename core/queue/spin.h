@@ -15,21 +15,21 @@
 #include <stdint.h>
 #include <exs.h>
 
-/* The state of one queue. Threads that wait for the same queue may overwrite each other's values, which costs a spin
- * more or less. */
+/* The state of one queue. Threads that wait for the same queue may overwrite each other's values; the consequence is
+ * one spin more or less. */
 struct spin {
-    /* Advisory, accessed relaxed; each pairs with nothing. */
+    /* All members are advisory and accessed relaxed; each pairs with nothing. */
     /* how long to poll after the last activity; 0: not at all; NEVER_NS: without limit */
     _Atomic uint64_t ns;
     _Atomic unsigned vain;   /* spins in a row that found nothing, or single polls, up to a maximum */
     _Atomic unsigned leaves; /* how many of the next spins are skipped */
-    /* For a loop; ns, clock.h; advisory, too. */
+    /* For event loops (look.c); ns, clock.h. */
     _Atomic uint64_t active; /* when the application last had events; pairs with nothing */
     /* until when it may poll before other watchers are called; pairs with nothing */
     _Atomic uint64_t turn_ends;
 };
 
-/* Initializes from the environment. */
+/* Initializes it from the environment (EXS_SPIN). */
 void xs_spin_init(struct spin *spin);
 /* Applies values of exs_qmodify(), which were checked, and resets the backoff. May be called by any thread. */
 void xs_spin_set(struct spin *spin, const exs_qattr_t *values);

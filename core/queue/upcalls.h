@@ -32,16 +32,16 @@ void xs_sock_timeout(struct sock *sock);
 void xs_open_failed(struct sock *sock, int error);
 /* Returns true if the socket is connected or connecting, so that a close takes time. */
 bool xs_sock_has_peer(const struct sock *sock);
-/* Returns how many operations of a socket, which this queue drives but does not own, are in its pool without
- * preventing its deletion: those of blocking calls, and those whose events go to no queue. */
+/* Returns how many operations of a socket, which this queue drives but does not own, come from the queue's pool but do
+ * not prevent that the queue is deleted: those of blocking calls, and those whose events go to no queue. */
 int xs_sock_foreign_ops(const struct sock *sock, const struct queue *queue);
 /* The event of a failed send was dequeued: the socket of this number may send again, if it has this identity. Takes
  * no lock. */
 void xs_sock_reported(int number, uint64_t identity);
-/* Returns true if the number was a socket's and is not any more. */
+/* Returns true if the number stood for a socket, and stands for none now. */
 bool xs_sock_was(int number);
-/* A queue on the standby list has polled the listener whose home this is; `found`: something had arrived. The queue
- * may take the place of one that watches it. Called with the home's lock. */
+/* The host of this attachment, which is on the standby list, has polled the listener's home; `found`: connection events
+ * had arrived. The host may replace one that watches the home. Called with the home's lock. */
 void xs_standby_polled(struct queue *home, struct attachment *attachment, bool found);
 
 /* ---- Polls ------------------------------------------------------------------------------------------ */
@@ -49,7 +49,7 @@ void xs_standby_polled(struct queue *home, struct attachment *attachment, bool f
 /* Completes polls in the queue's list whose descriptors are ready or whose timeout has passed. Called with the
  * queue's lock. */
 void xs_polls_run(struct queue *queue);
-/* Empties the list of a queue that is being freed; all polls are over. */
+/* Empties the list of a queue that is being freed; all polls in it are over. */
 void xs_polls_leave(struct queue *queue);
 
 /* ---- Connections; called with the queue's lock ------------------------------------------------------- */
@@ -60,7 +60,7 @@ void xs_conns_completed(struct nic *nic, const struct ibv_wc *wc, int count, str
 void xs_conns_run(struct conn_list *touched);
 /* The device was removed: flushes the work requests of the nic's connections. */
 void xs_conns_flush(struct nic *nic, struct conn_list *touched);
-/* Returns true if a socket of this home has sends that xs_progress_ensure() was called for. */
+/* Returns true if a socket of this home has sends that the progress thread must continue (conn/progress.c). */
 bool xs_progress_is_needed(const struct queue *home);
 
 #endif

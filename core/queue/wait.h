@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * wait.h - what threads and event loops that wait for a queue need: running it, sleeping on it, busy polling it, and
- * taking its events. No function here blocks, except that xs_spin() and xs_spin_for_events() busy-poll for a limited
- * time.
+ * wait.h - functions for threads and event loops that wait for a queue: running it, sleeping on it, busy polling it,
+ * and dequeuing its events. No function here blocks, except that xs_spin() and xs_spin_for_...() busy-poll for a
+ * limited time.
  */
 #ifndef XS_WAIT_H
 #define XS_WAIT_H
@@ -18,7 +18,7 @@ struct doorbell;
 struct queue;
 
 /* Runs a waiter's home queue once: processes completions, connection events and timers, and adds or delivers the
- * events of all operations that complete. The caller must come back while the descriptors that it sleeps on are
+ * events of all operations that complete. The caller must call it again while the descriptors that it sleeps on are
  * readable. */
 void xs_run(struct queue *home);
 /* Must be called before the waiter sleeps (struct device, `rest`). */
@@ -33,13 +33,14 @@ struct xs_sleeper {
     struct pollfd fds[1 + XS_SOURCES_MAX * WAITSET_LISTED];
     int count;         /* of fds */
     uint64_t deadline; /* out: when the thread must wake up at the latest, ns, clock.h */
-    /* The deadline that the thread knows of, or has been woken for, ns; guarded by the home's events_lock. */
+    /* ns: the earliest deadline that the thread knows of or has been woken for; guarded by the home's events_lock */
     uint64_t wakes_by;
 };
-/* Must be called before and after the thread sleeps. xs_sleep_begin() fills the sleeper, and has done what
+/* Must be called before and after the thread sleeps. xs_sleep_begin() fills the sleeper, and also does what
  * xs_prepare_sleep_home() does. */
 void xs_sleep_begin(struct queue *home, struct xs_sleeper *sleeper);
 void xs_sleep_end(struct xs_sleeper *sleeper);
+/* Drops a waiter's reference to its home. */
 void xs_release_home(struct queue *home);
 
 /* Busy-polls the home queue, if its settings ask for it (spin.h), until `is_over`, which is called without locks,

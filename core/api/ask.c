@@ -15,7 +15,7 @@ inline int xs_enter_ask(const struct ask *ask)
 
         xs_last_call = (struct last_call){.name = by_name ? "exs_connect_host" : NULL,
                                           .sockno = ask->sockno,
-                                          .type = by_name ? 0 : (short)ask->type};
+                                          .type = (short)(by_name ? 0 : ask->type)};
         return 0;
     }
     if (xs_enter_socket(ask_by_name(ask) ? "exs_connect_host" : xs_misuse_name(ask->type), ask->sockno) < 0)

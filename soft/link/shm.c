@@ -6,13 +6,13 @@
 #include "core/base/settings.h"
 #include "shm.h"
 
-#define UNCALLED_MAX 262144            /* bytes put into a ring before its sleeping peer is woken */
-#define BYTES_MAX (SHM_RING_BYTES / 2) /* received while the context stays locked */
-#define LOOK_MAX (SHM_RING_BYTES / 8)  /* like BYTES_MAX, for a caller that busy-polls */
+#define UNCALLED_MAX 262144            /* bytes that are put into a ring before its sleeping peer is woken */
+#define BYTES_MAX (SHM_RING_BYTES / 2) /* maximum that one poll receives, with the context locked */
+#define LOOK_MAX (SHM_RING_BYTES / 8)  /* the same for a caller that busy-polls */
 
 /* ---- The eventfd ---- */
 
-/* More than `owed` can be. A peer can write any number to the eventfd. */
+/* More writes than `owed` can count. A peer can add any number to the eventfd's counter. */
 #define RINGS_MAX INT32_MAX
 
 /* Reads the eventfd. Must be called before the rings are polled, because a write after the read announces packets that
@@ -43,14 +43,15 @@ void shm_look_no_more(struct shm_peer *peer)
 
 /* ---- Sending ---- */
 
-/* `rings`: a peer has cleared one of our flags, and therefore writes the eventfd, or has already. */
+/* Counts a write to the eventfd. `rings`: a peer has cleared a flag of this end, and therefore writes the eventfd, or
+ * has already. */
 static void expect_ring(struct shm *shm, bool rings)
 {
     shm->owed += rings;
 }
 
-/* When there is no space, or was none the last time. Sets the flag and then checks for space again, because the peer
- * may have emptied the ring in between. */
+/* Called when there is no space (`at` is NULL), or was none the last time. Sets the flag wants_room and then checks for
+ * space again, because the peer may have emptied the ring in between. */
 static __attribute__((noinline)) uint8_t *room_by_flag(struct shm_peer *peer, uint8_t *at, size_t size,
                                                        size_t *limit)
 {
@@ -87,7 +88,8 @@ uint8_t *shm_link_room(struct soft_link *link, size_t size, size_t *limit)
     return at;
 }
 
-/* Wakes a peer after this end has cleared one of its flags: sets its bit and writes its eventfd. */
+/* Wakes a peer after this end has cleared one of its flags: sets this end's bit in its bitmap, and writes its
+ * eventfd. */
 static void call(struct shm_peer *peer)
 {
     if (peer->bitmap != NULL)
@@ -131,7 +133,7 @@ void shm_link_send(struct soft_link *link, const struct soft_path *path, uint8_t
         shm_notify_peer(peer);
 }
 
-/* If the engine found no space: reports it when there is space again. */
+/* If the engine found no space before, and there is space now, tells the engine. */
 static void look_for_room(struct shm_peer *peer)
 {
     size_t limit;
@@ -186,8 +188,8 @@ static int empty_ring(struct shm_peer *peer, size_t *budget)
     return packets;
 }
 
-/* Publishes our position in the incoming ring, and reads the peer's in the outgoing one, so that both know the free
- * space. */
+/* Publishes this end's position in the incoming ring, and reads the peer's position in the outgoing one, so that both
+ * ends know the free space. */
 static void share_room(struct shm_peer *peer)
 {
     if (shm_ring_tell(&peer->in))
@@ -252,15 +254,15 @@ static void called(void *arg, unsigned slot)
         shm_look_at(peer);
 }
 
-/* Takes the bits of the bitmap, and puts their peers on the list of those to poll. Returns their number. */
+/* Takes the bits of the bitmap, and adds their peers to the list `looked_at`. Returns the number of bits. */
 static unsigned take_calls(struct shm *shm)
 {
     return shm->slots == NULL ? 0 : shm_bitmap_take(shm->slots->bitmap, called, shm);
 }
 
-/* Before the rings are polled: takes the bits, counts the flags that peers have cleared, and reads the eventfd if a
- * write is outstanding; then takes the bits again, so that no peer's write is read without its bit. Returns the number
- * of bits. */
+/* Before the rings are polled: takes the bits of the bitmap, counts the flags that peers have cleared, and reads the
+ * eventfd if it was or will be written. After that read it takes the bits again: a peer sets its bit before it writes,
+ * so each write that was read has its bit taken. Returns the number of bits. */
 static unsigned listen_for_calls(struct shm *shm, bool hears)
 {
     unsigned calls = take_calls(shm);
@@ -313,8 +315,8 @@ static bool has_come(struct shm *shm)
     return false;
 }
 
-/* Checks the rings a few more times for a caller that busy-polls, while the locks are held, which saves it to take them
- * again for each poll. */
+/* Checks the rings a few more times for a caller that busy-polls, without releasing and taking the locks for each
+ * check. */
 static int look_again(struct shm *shm, size_t *budget)
 {
     for (int i = 0; i < SHM_LOOKS_AGAIN; i++)
@@ -323,8 +325,8 @@ static int look_again(struct shm *shm, size_t *budget)
     return 0;
 }
 
-/* If no packets were found the eventfd may still be readable: a peer has freed space, or a peer that is gone has
- * written it. After an unexpected write without any bit all peers with a slot are polled. */
+/* If no packets were found the eventfd may still be readable: a peer has freed space, or a peer has written it and then
+ * disconnected. After an unexpected write without any bit all peers with a slot are polled. */
 int shm_receive(struct shm *shm, bool hears, bool watches)
 {
     size_t budget = watches ? BYTES_MAX : LOOK_MAX;

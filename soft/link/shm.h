@@ -6,14 +6,15 @@
  * Wake-ups. A context has one eventfd (`wakefd`), which all its peers write to; completion channels and the service
  * thread watch it as they watch a socket: readable means that the context should be polled. A receiver that has
  * emptied a ring sets the ring's need-wakeup flag, and the next sender clears the flag and writes the eventfd. Each
- * cleared flag produces exactly one write, so the number of outstanding writes is known (`owed`), and read(2) on the
- * eventfd is skipped while it is 0. A receiver that busy-polls leaves the flags of peers without a slot clear, because
- * it polls their rings again soon, and does not read the eventfd. It sets the flags before it sleeps (shm_watch()); if
- * it stops polling without that, the service thread sets them.
+ * cleared flag produces exactly one write, so the receiver knows how many writes it has not read yet (`owed`), and
+ * skips read(2) on the eventfd while there are none. A receiver that busy-polls leaves the flags of peers without a
+ * slot clear, because it polls their rings again soon, and does not read the eventfd. It sets the flags before it
+ * sleeps (shm_watch()); if it stops polling without that, the service thread sets them.
  *
- * Polling. A context polls the rings of its first few peers each time. Each further peer has a slot ("slot") in a
- * notification bitmap (shm_bitmap.h), and its ring is polled only if the peer has set its bit or the ring was not empty
- * at the end of the last poll. The cost of a poll therefore depends on the number of active peers, not of all peers.
+ * Polling. A context polls the rings of its first SHM_UNSLOTTED peers each time. Each further peer has a slot, which is
+ * a bit number in the context's notification bitmap (shm_bitmap.h), and its ring is polled only if the peer has set the
+ * bit or the ring was not empty at the end of the last poll. The cost of a poll therefore depends on the number of
+ * active peers, not of all peers.
  *
  * Trust. A peer can do no more than the packets of its queue pair could. The memory is sealed, so the peer can't
  * truncate it. A ring with invalid contents is marked broken and its queue pair goes to the error state. A ring that
@@ -49,14 +50,14 @@ struct shm {
     bool ready;     /* the eventfd exists and is watched */
     int wakefd;     /* the eventfd that peers write to */
     bool unwatched; /* at least one need-wakeup flag is clear: the poller must set it before it sleeps */
-    /* Writes to the eventfd that were made or are about to be made, and were not read. Negative only within a poll: the
-     * eventfd was read before the peer that wrote it was found. */
+    /* Number of writes to the eventfd that were made or are about to be made, and were not read. Negative only within a
+     * poll: the eventfd was read before the peer that wrote it was found. */
     int64_t owed;
-    /* The peers to poll: all without a slot, and those with a slot that have notified us or have more packets. */
+    /* The peers to poll: all without a slot, and those with a slot that have set their bit or have more packets. */
     TAILQ_HEAD(shm_peers, shm_peer)
     looked_at;
     LIST_HEAD(, shm_peer) unnotified; /* peers that were not woken yet for packets in their ring */
-    unsigned count, most;             /* peers, and their maximum: SHM_PEERS, but in a test */
+    unsigned count, most;             /* number of peers, and its maximum: SHM_PEERS, except in a test */
     struct shm_slots *slots;          /* NULL: there is no bitmap yet */
 };
 
@@ -68,59 +69,60 @@ struct shm_peer {
     struct shm *shm;       /* set by shm_assign() */
     struct shm_area *area;
     struct shm_ring out, in;
-    bool looked_at;          /* on the list of that name */
+    bool looked_at;          /* on the context's list `looked_at` */
     bool failed;             /* a ring is broken, and the queue pair has been put into the error state */
-    struct shm_slots *slots; /* where it has its slot; NULL: it has none */
+    struct shm_slots *slots; /* the slots of this context, of which the peer has `slot`; NULL: it has none */
     int slot;
     struct shm_wakefd *wakefd; /* the peer's eventfd; NULL: not known yet */
-    struct shm_bitmap *bitmap; /* its bitmap, where slot_there is our slot; NULL: we have none */
+    struct shm_bitmap
+        *bitmap; /* the peer's bitmap, in which this end has the slot `slot_there`; NULL: it has none */
     unsigned slot_there;
     /* Descriptors of a connecting end until the listener has answered, else -1. `spare` reserves a descriptor for the
      * peer's bitmap. */
     int setup, memory, spare;
     size_t
-        unnotified_bytes; /* sent since the peer was last woken; if more than 0 it is on the list `unnotified` */
+        unnotified_bytes; /* sent since the peer was last woken; more than 0 if it is on the list `unnotified` */
     TAILQ_ENTRY(shm_peer) looks;
     LIST_ENTRY(shm_peer) unnotified;
 };
 
 void shm_init(struct shm *shm, struct ibv_context *context, struct service_member *service);
-/* Prepares for one more peer, as if all peers that this process is connecting became this context's: creates the
- * eventfd for the first one and the bitmap for the one after SHM_UNSLOTTED; both stay. Returns 0 or an errno, EUSERS at
- * the maximum. (locked) */
+/* Prepares for one more peer: creates the eventfd for the first one, and the bitmap for the one after SHM_UNSLOTTED;
+ * both stay. Peers of this process that no context has yet are counted as this context's. Returns 0 or an errno, EUSERS
+ * at the maximum. (locked) */
 int shm_prepare(struct shm *shm);
 /* In the child of a fork: forgets the parent's peers, eventfds and deferred closes. */
 void shm_forget(void);
 /* Frees what it has, when the context is closed. */
 void shm_end(struct shm *shm);
 
-/* Makes a peer of mapped memory, which it then owns. `maker`: this process created the memory. With a slot in `slots`,
- * or without one if that is NULL. NULL and errno. */
+/* Makes a peer of mapped memory, which it then owns. `maker`: this process created the memory. The peer gets a slot of
+ * `slots`, or none if that is NULL. NULL and errno. */
 struct shm_peer *shm_peer_new(struct shm_slots *slots, struct shm_area *area, bool maker);
-/* Frees it with all its resources. After shm_join() the link's leave() does that. */
+/* Frees the peer with all its resources. After shm_join() the link's leave() does that. */
 void shm_peer_free(struct shm_peer *peer);
-/* The peer becomes this context's, and is about to be the link of a path. Both eventfds must be known. (not locked) */
+/* Adds the peer to this context; a path is about to name its link. Both eventfds must be known. (not locked) */
 void shm_assign(struct shm *shm, struct shm_peer *peer);
-/* The queue pair can receive: its ring is polled from now on. (not locked) */
+/* The queue pair can receive: the peer's ring is polled from now on. (not locked) */
 void shm_join(struct shm_peer *peer);
 
-/* Of struct soft_wire. (locked) shm_receive() returns the number of packets. `hears`: read the eventfd; otherwise it
- * stays readable for a later poll. `watches`: set the need-wakeup flag of each ring that is empty; otherwise the flags
- * of peers without a slot stay clear, and the caller must poll again soon or call shm_watch(). */
+/* Callbacks of struct soft_wire. (locked) shm_receive() returns the number of packets. `hears`: read the eventfd;
+ * otherwise it stays readable for a later poll. `watches`: set the need-wakeup flag of each ring that is empty;
+ * otherwise the flags of peers without a slot stay clear, and the caller must poll again soon or call shm_watch(). */
 int shm_receive(struct shm *shm, bool hears, bool watches);
 void shm_watch(struct shm *shm);
 void shm_sent(struct shm *shm);
 
 /* ---- Between the link's own files (locked) ----------------------------------------------------- */
 
-/* Of struct soft_link. */
+/* Callbacks of struct soft_link. */
 uint8_t *shm_link_room(struct soft_link *link, size_t size, size_t *limit);
 void shm_link_send(struct soft_link *link, const struct soft_path *path, uint8_t *burst, size_t length,
                    size_t stride);
-/* Adds the peer to the list of those that are polled; or removes it. */
+/* Add the peer to the context's list `looked_at`, and remove it. */
 void shm_look_at(struct shm_peer *peer);
 void shm_look_no_more(struct shm_peer *peer);
-/* Wakes the peer, if its flag is set, for all that was put into its ring. */
+/* Wakes the peer, if its need-wakeup flag is set, after packets were put into its ring. */
 void shm_notify_peer(struct shm_peer *peer);
 
 #endif

@@ -50,7 +50,7 @@ static const struct {
 
 static void report_foreign(const char *what, uid_t owner)
 {
-    static atomic_flag reported = ATOMIC_FLAG_INIT; /* by itself: it pairs with nothing */
+    static atomic_flag reported = ATOMIC_FLAG_INIT; /* orders nothing else: pairs with nothing */
 
     if (!atomic_flag_test_and_set_explicit(&reported, memory_order_relaxed))
         fprintf(stderr,
@@ -200,7 +200,7 @@ static bool bind_and_listen(int fd, const struct sockaddr_un *un, socklen_t leng
 /* Binds the socket to a random name and renames that when the socket listens, which replaces a dead file. */
 static bool open_file_in(struct shm_door *door, const struct directory *directory, const struct name *name)
 {
-    static atomic_flag swept = ATOMIC_FLAG_INIT; /* by itself: it pairs with nothing */
+    static atomic_flag swept = ATOMIC_FLAG_INIT; /* orders nothing else: pairs with nothing */
     struct sockaddr_un first = {.sun_family = AF_UNIX};
     uint64_t chance = 0;
 

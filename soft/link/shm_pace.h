@@ -23,7 +23,7 @@
 
 /* State of a ring's receiver. All zero at first, which asks for stores that bypass the cache. */
 struct shm_pace {
-    bool warm;         /* the batches before the first measurement have come */
+    bool warm;         /* the batches before the first measurement have arrived */
     bool near;         /* what the sender is asked for: batches that stay in its cache */
     bool near_before;  /* its value before this measurement */
     bool compares;     /* a measurement is running */

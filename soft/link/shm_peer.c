@@ -9,7 +9,8 @@
 #include "shm.h"
 #include "turn_out.h"
 
-/* Peers of the process that shm_assign() has not given to a context yet. A count: it pairs with nothing. */
+/* Number of peers of the process that shm_assign() has not added to a context yet. Relaxed: only a count, pairs with
+ * nothing. */
 static atomic_uint unassigned;
 
 void shm_init(struct shm *shm, struct ibv_context *context, struct service_member *service)
@@ -150,7 +151,8 @@ void shm_assign(struct shm *shm, struct shm_peer *peer)
     soft_unlock(shm->context);
 }
 
-/* Packets that arrived before this were announced to no poll that knew the peer, so a poll is triggered. */
+/* A poll before this did not know the peer, and may have read the eventfd's write for packets that had arrived already.
+ * Hence the eventfd is written here, which causes another poll. */
 void shm_join(struct shm_peer *peer)
 {
     struct shm *shm = peer->shm;

@@ -22,7 +22,8 @@ static size_t whole(size_t length)
     return (SHM_HEADER + length + SHM_ALIGN - 1) / SHM_ALIGN * SHM_ALIGN;
 }
 
-/* The header's last word: bit 0, written past the cache; above, the time of the copy in ns, or 0. */
+/* The header's last word. Bit 0: the batch was written past the cache. The other bits: how long the copy took, ns, or
+ * 0. */
 static uint32_t way_of(struct shm_ring *ring)
 {
     uint64_t took = ring->begun != 0 ? now_ns() - ring->begun : 0;

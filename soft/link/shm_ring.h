@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * shm_ring.h - one direction of a shared-memory link: batches of packets in a ring that two processes have mapped.
+ * shm_ring.h - one direction of a shared-memory link: bursts of packets in a ring that two processes have mapped.
  *
- * A batch ("burst") is a run of packets of the same length, but for a shorter last one; `stride` is that length.
+ * A burst, or batch, is a run of packets of one length (`stride`); the last packet may be shorter.
  *
  * Neither process trusts the other. Each keeps its own position in private memory and only publishes it. It reads the
  * other's position and headers once, into a local variable, and checks them: a batch must lie within the ring and
@@ -30,7 +30,7 @@
 #define SHM_HEADER 16 /* bytes before a batch: length, stride, acknowledgement, kind and time of the copy */
 #define SHM_ALIGN 64  /* of a header */
 #define SHM_SKIP UINT32_MAX           /* as length: the next batch is at the start of the ring */
-#define SHM_TIMES (UINT32_C(1) << 31) /* the receiver asks for the time of the sender's copy */
+#define SHM_TIMES (UINT32_C(1) << 31) /* in `processor`: the receiver asks how long the sender's copies take */
 
 /* The shared variables of one direction. Positions and flags are stored and loaded as seq_cst: see calls(). */
 struct shm_control {
@@ -38,8 +38,8 @@ struct shm_control {
     _Alignas(64) _Atomic uint64_t tail;
     _Alignas(
         64) _Atomic uint64_t head; /* the receiver's position: the bytes before it may be overwritten again */
-    /* 1 + the CPU on which the receiver copies; 0: unknown, or the sender should write near; and SHM_TIMES. Relaxed,
-     * pairs with nothing: advisory only. */
+    /* 1 + the CPU on which the receiver copies; 0: unknown, or the sender should write to its cache; and the bit
+     * SHM_TIMES. Relaxed, pairs with nothing: advisory only. */
     _Atomic uint32_t processor;
     /* The sender needs space: the sender sets it, the receiver clears it. Pairs with `head`. */
     _Alignas(64) _Atomic uint32_t wants_room;
@@ -51,10 +51,10 @@ struct shm_control {
 struct shm_ring {
     struct shm_control *control;
     uint8_t *bytes;
-    uint64_t at;          /* own position: the sender's tail, the receiver's head */
-    uint64_t seen;        /* the other's position, as last read and checked */
-    uint64_t told_at;     /* the receiver: the position that it last published, */
-    uint32_t told;        /* and the CPU */
+    uint64_t at;          /* position of this end: the sender's tail, the receiver's head */
+    uint64_t seen;        /* position of the other end, as last read and checked */
+    uint64_t told_at;     /* the receiver: the value of `head` that it last published, */
+    uint32_t told;        /* and of `processor` */
     bool far;             /* the sender: the next batch is written past the cache */
     uint64_t begun;       /* the sender: when it started the batch, ns, if the receiver asks; else 0 */
     size_t populated;     /* the sender: bytes from the start of the ring that have memory */
@@ -100,8 +100,8 @@ bool shm_ring_went_far(const struct shm_burst *burst);
 /* How long the sender reports its copy took, ns; 0: it was not asked. Only for batches of at least SHM_PACE_MIN
  * bytes. */
 uint64_t shm_ring_took(const struct shm_burst *burst);
-/* Frees the bytes of a batch that was copied; publishes the position once 4096 bytes (UNREPORTED_MAX) are free. True: the
- * caller must wake the sender. */
+/* Frees the bytes of a batch that was copied, and publishes the position when at least UNREPORTED_MAX bytes (4096) are
+ * free that the sender does not know of. True: the caller must wake the sender. */
 bool shm_ring_taken(struct shm_ring *ring, const struct shm_burst *burst);
 /* Publishes the receiver's position. True: the caller must wake the sender. */
 bool shm_ring_tell(struct shm_ring *ring);
@@ -110,9 +110,10 @@ void shm_ring_sleep(struct shm_ring *ring);
 
 /* ---- Both ---- */
 
-/* Whether the other end has cleared our flag, and so writes our eventfd, or has already. True once for each time. */
+/* Whether the other end has cleared this end's flag, and therefore writes this end's eventfd, or has already. True once
+ * each time that the flag was cleared. */
 bool shm_ring_was_notified(struct shm_ring *ring, _Atomic uint32_t *flag);
-/* Clears our own flag. True: the other end had cleared it already, and writes our eventfd. */
+/* Clears this end's flag, if it is set. True: the other end had cleared it already, and writes this end's eventfd. */
 bool shm_ring_stay(struct shm_ring *ring, _Atomic uint32_t *flag);
 
 #endif

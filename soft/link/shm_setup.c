@@ -18,14 +18,14 @@
 
 #define MAGIC 0x4558536au /* changes with the layout of the message or the memory */
 #define FIRST_ROOM 16
-#define VISITS 128 /* clients that shm_setup_look() accepts at a time */
+#define VISITS 128 /* maximum clients that one shm_setup_look() accepts */
 #define CHECKS 64  /* waiting clients that see_out() checks at a time */
 
 /* The client's message, sent with the descriptors of its memory, its eventfd and, if it has one, its bitmap. The
- * listener answers with only the number of a slot, and the descriptors of its eventfd and bitmap. */
+ * listener answers with a message that has only `slot`, and the descriptors of its eventfd and bitmap. */
 struct greeting {
     uint32_t magic, mtu, ring_bytes, area_bytes;
-    uint32_t slot; /* the receiver's slot in the sender's bitmap; NO_SLOT: there is no bitmap */
+    uint32_t slot; /* the slot that the receiver gets in the sender's bitmap; NO_SLOT: there is no bitmap */
     uint8_t token[SHM_TOKEN];
 };
 
@@ -50,7 +50,7 @@ static struct shm_peer *make_peer(struct shm_slots *slots, int memory, bool make
     return peer;
 }
 
-/* Whether the context can have one more peer, and has an eventfd; *slots: where the peer will have its slot. Sets
+/* Whether the context can have one more peer, and has an eventfd; *slots: of which the peer will get a slot. Sets
  * errno. */
 static bool may_have_another(struct shm *shm, struct shm_slots **slots)
 {
@@ -71,7 +71,7 @@ static uint32_t slot_of(const struct shm_peer *peer)
     return peer->slots == NULL ? NO_SLOT : (uint32_t)peer->slot;
 }
 
-/* Writes the descriptors that the peer needs to notify us to `fds`. Returns their number. */
+/* Stores the descriptors that the peer needs to notify this context in `fds`. Returns their number. */
 static size_t add_call(const struct shm *shm, const struct shm_peer *peer, int *fds)
 {
     fds[0] = shm->wakefd;
@@ -182,8 +182,9 @@ static bool let_in(struct shm_setup *setup)
     return true;
 }
 
-/* Drops clients that have hung up: their requests never arrive, and their descriptors would stay in our queue. Checks
- * CHECKS of them each time, so that many waiting clients do not slow down each request. */
+/* Drops clients that have hung up: their requests never arrive, and the descriptors that they sent would stay in the
+ * sockets' receive queues. Checks CHECKS of them each time, so that many waiting clients do not slow down each
+ * request. */
 static void see_out(struct shm_setup *setup)
 {
     struct pollfd look[CHECKS];
@@ -356,8 +357,8 @@ struct shm_peer *shm_offer(struct shm *shm, const union soft_addr *remote, uint8
     return NULL;
 }
 
-/* Closes the descriptor of the memory, which is mapped, and the spare one first: so there are two descriptors for the
- * eventfd and the bitmap. */
+/* First closes the descriptor of the memory, which is mapped, and the spare one: two descriptors are then free for the
+ * listener's eventfd and bitmap, also at the process's limit. */
 int shm_accepted(struct shm_peer *peer)
 {
     uint32_t slot;

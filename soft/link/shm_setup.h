@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * shm_setup.h - how the two ends of a connection find out that they can share memory, and set it up ("setup").
+ * shm_setup.h - how the two ends of a connection find out that they can share memory, and set the memory up.
  *
  * A listener also listens on unix sockets that are named after its address and port (shm_door.h). Before a client
  * sends its connection request, it connects to one of these sockets, creates the memory, and sends the descriptors of
  * the memory and of its eventfd there, with a random token. The request contains the same token. When the listener
  * accepts the request it maps the memory that came with this token, sends its own eventfd back, and says in its reply
- * that the connection uses shared memory. So each end has all that it needs before it agrees. An end that lacks
- * something does not agree: the packets then go over TCP or UDP, and a struct shm_refusal says why.
+ * that the connection uses shared memory. Each end therefore has everything that it needs before it agrees. An end that
+ * lacks something does not agree: the packets then go over TCP or UDP, and a struct shm_refusal says why.
  *
  * Both ends ask the kernel for the credentials of the other, and share memory only with processes of their own user.
  */
@@ -50,8 +50,8 @@ void shm_setup_close(struct shm_setup *setup);
 void shm_setup_look(struct shm_setup *setup);
 /* Like shm_setup_look(). Returns the socket of the client that sent this token, now owned by the caller; -1: none. */
 int shm_setup_find(struct shm_setup *setup, const uint8_t token[SHM_TOKEN]);
-/* Maps the memory that the client on this socket sent, and sends it our eventfd. The socket stays the caller's. Returns
- * the peer; NULL: no shared memory, and *why. (not locked) */
+/* Maps the memory that the client on this socket sent, and sends the client the context's eventfd. The socket stays the
+ * caller's. Returns the peer; NULL: no shared memory, and *why. (not locked) */
 struct shm_peer *shm_accept(struct shm *shm, int guest, struct shm_refusal *why);
 
 /* ---- The side that connects ---- */

@@ -33,8 +33,8 @@ static bool is_wakefd(int fd)
     return (flags & O_NONBLOCK) != 0 && (info.st_mode & S_IFMT) == 0;
 }
 
-/* The kernel's number of an eventfd, in /proc since Linux 5.2. -1: there is none, or no /proc, or no descriptor left
- * to read it. (locked, so that no thread is cancelled inside) */
+/* The kernel's number of an eventfd, in /proc since Linux 5.2. -1: there is none, or no /proc, or no free descriptor to
+ * read it with. (locked, so that no thread is cancelled inside) */
 static int number_of(int fd)
 {
     static const char label[] = "eventfd-id:";

@@ -11,8 +11,8 @@
 #include "soft/verbs/verbs.h"
 #include "home.h"
 
-#define UNSEEN 32
-#define UNHEARD 1024
+#define UNSEEN 32    /* see looks_at_udp() */
+#define UNHEARD 1024 /* receive() calls of a polling thread; the last reads the eventfd */
 
 /* Closed contexts that still have objects. */
 static struct {
@@ -76,8 +76,8 @@ static void leave_group(struct soft_wire *wire, const union soft_addr *group)
     udp_group_leave(&((struct soft_home *)wire)->udp, group);
 }
 
-/* If no queue pair uses UDP, only untrusted senders send datagrams. Every 32nd call then reads them, so that they do
- * not keep a descriptor readable. */
+/* Whether receive() should read the UDP sockets. If no queue pair uses UDP, only untrusted senders send datagrams.
+ * Every UNSEEN-th call then reads them, so that they do not keep a descriptor readable. */
 static bool looks_at_udp(struct soft_home *home)
 {
     size_t others = (size_t)home->shm.count + home->tcp.count;

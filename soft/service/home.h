@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * home.h - opening, sharing and closing device contexts. Each context has a struct soft_home ("home"): its struct
- * soft_wire, its links, and its entry in the service thread's list.
+ * home.h - opening, sharing and closing device contexts. Each context has a struct soft_home, which holds its struct
+ * soft_wire (the engine's callbacks), its links, and its entry in the service thread's list.
  *
  * Each event channel of the connection manager has its own context, or uses the shared one (home_shared). A closed
  * context continues to exist as long as it has objects.
@@ -26,8 +26,8 @@ struct soft_home {
     struct udp udp;
     struct shm shm;
     struct tcp tcp;
-    unsigned unseen;  /* receive() calls since the UDP sockets were last read */
-    unsigned unheard; /* the same for the shm link's eventfd, of threads that poll in a loop */
+    unsigned unseen;  /* counts receive() calls that need not read the UDP sockets: every UNSEEN-th does */
+    unsigned unheard; /* counts calls that need not read the shm link's eventfd: every UNHEARD-th does */
     struct service_member service;
     bool joined;                   /* service_join() succeeded */
     LIST_ENTRY(soft_home) orphans; /* `orphans` and `all` are guarded by home.c's locks. */

@@ -31,9 +31,9 @@ static void wake(void)
 
 /* ---- Starting and stopping the thread ---- */
 
-/* fork() waits until the thread is between two pieces of work. A lock that the thread holds within one, for example in
- * an allocator, would remain locked forever in the child. Starting and stopping the thread are done with `gate` held,
- * so fork() waits for them, too. */
+/* fork() waits until the thread is between two steps of its loop. A lock that the thread holds within a step, for
+ * example an allocator's, would remain locked forever in the child. The thread is started and stopped with `gate` held,
+ * so fork() waits for that, too. */
 static void before_fork(void)
 {
     soft_mutex_lock(&service_shared.gate);
@@ -123,7 +123,7 @@ void service_leave(struct service_member *member)
 {
     soft_mutex_lock(&service_shared.gate);
     soft_mutex_lock(&service_shared.lock);
-    service_run_scheduled(); /* so that the list does not contain it */
+    service_run_scheduled(); /* empties the list `scheduled`, which may contain the member */
     if (atomic_load(&member->state) != SERVICE_IDLE)
         TAILQ_REMOVE(&service_shared.watched, member, watched);
     for (int i = 0; i < member->count; i++)
@@ -215,7 +215,7 @@ void service_take_over(struct service_member *member)
 
     soft_mutex_lock(&service_shared.lock);
     state = atomic_load(&member->state);
-    member->absent = true; /* in IDLE that is all: the first packet wakes the thread */
+    member->absent = true; /* this suffices in IDLE: the first packet wakes the thread */
     if ((state == SERVICE_CALLED || state == SERVICE_WATCH) && !member->suspended) {
         service_watch(member);
         atomic_store(&member->state, SERVICE_SERVE);
@@ -224,7 +224,7 @@ void service_take_over(struct service_member *member)
     soft_mutex_unlock(&service_shared.lock);
 }
 
-/* ---- The additional task (task) ---- */
+/* ---- The additional task ---- */
 
 void service_task(int fd, void (*run)(void))
 {

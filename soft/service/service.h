@@ -32,9 +32,9 @@
 
 enum service_state { SERVICE_IDLE, SERVICE_CALLED, SERVICE_WATCH, SERVICE_SERVE };
 
-/* One context in the service thread's care ("member"). Part of the context's home, which sets `context`; all other
- * fields belong to the service. Atomic fields may be accessed by any thread, `scheduled` by the thread that changed the
- * state to CALLED and then by the service thread, all others with the service lock held. */
+/* A member: one context that the service thread handles. Part of the context's struct soft_home, which sets `context`;
+ * all other fields belong to the service. Any thread may access the atomic fields. `scheduled` belongs to the thread
+ * that changed the state to CALLED, and then to the service thread. The service lock guards all other fields. */
 struct service_member {
     struct ibv_context *context;
     int sockets[SERVICE_SOCKETS];
@@ -54,9 +54,9 @@ struct service_member {
     uint64_t patience;     /* maximum time until the next tick if no timer is due, ns */
     bool late;      /* Packets were waiting at the last tick, and the application had not driven the device. */
     bool absent;    /* The thread had to serve, and the application has not driven the device since. */
-    bool suspended; /* the context is about to be closed: not to be touched */
-    struct service_member *scheduled; /* next in the list of members in CALLED */
-    TAILQ_ENTRY(service_member) watched;
+    bool suspended; /* the context is about to be closed, and the thread must not touch it */
+    struct service_member *scheduled;    /* next in the service's list `scheduled` of members in CALLED */
+    TAILQ_ENTRY(service_member) watched; /* in the list of members in WATCH or SERVE */
 };
 
 /* Registers a context; the first one starts the thread. 0 or an errno. */
@@ -64,41 +64,42 @@ int service_join(struct service_member *member);
 /* When this returns the thread no longer touches the member; the last one stops the thread. The caller must not hold
  * the context's lock. */
 void service_leave(struct service_member *member);
-/* The context's packets also arrive on this socket. 0 or an errno. */
+/* Makes the thread watch this socket, on which the context's packets arrive. 0 or an errno. */
 int service_add(struct service_member *member, int socket);
-/* The same, and packets there wake the application, too (soft_watch). (locked) */
+/* Like service_add(); packets on the socket wake the application, too (soft_watch). (locked) */
 int service_attach(struct service_member *member, int socket);
 /* Like service_add(), for a listening unix socket; at most one. */
 int service_add_door(struct service_member *member, int socket);
-/* Removes a socket. (locked) */
+/* Makes the thread stop watching a socket. (locked) */
 void service_remove(struct service_member *member, int socket);
 /* While suspended, the thread does not touch the context. The caller must not hold the context's lock. */
 void service_suspend(struct service_member *member);
 void service_resume(struct service_member *member);
-/* There is traffic: changes IDLE to CALLED and wakes the thread. (locked) */
+/* There is traffic: changes IDLE to CALLED, adds the member to the list `scheduled`, and wakes the thread. (locked) */
 void service_schedule(struct service_member *member);
 /* In a forked child, where the thread does not exist: forgets all members. */
 void service_forget(void);
 
-/* An additional task of the thread, one for the process (the connection manager's): the thread calls `run` when `fd` is
- * readable or when the time of service_task_due() has come. It then holds no lock of the service except the one that
- * fork() waits for. To be called after a member has joined that never leaves. */
+/* Sets the thread's additional task, one for the process (the connection manager's): the thread calls `run` when `fd`
+ * is readable, and at the time of service_task_due(). It then holds no lock of the service except `task_lock`, for
+ * which fork() waits. To be called after a member has joined that never leaves. */
 void service_task(int fd, void (*run)(void));
-/* When the task is due next, ns of CLOCK_MONOTONIC, or NEVER_NS. The caller serializes calls with its own lock. */
+/* Sets when the task is due next, ns of CLOCK_MONOTONIC, or NEVER_NS. The caller serializes calls with its own lock. */
 void service_task_due(uint64_t at);
 
-/* The application is about to sleep where packets do not wake it: changes to SERVE, until soft_is_awaited() is false
- * and the application has driven the device again. (locked) */
+/* The application is about to sleep where packets do not wake it: changes the state to SERVE, until soft_is_awaited()
+ * is false and the application has driven the device again. (locked) */
 void service_take_over(struct service_member *member);
 
-/* The application drives the device. (locked) On the fast path, so it stores only if that changes the value. */
+/* Records that the application drives the device. (locked) On the fast path, so it stores only if that changes the
+ * value. */
 static inline void service_polled(struct service_member *member)
 {
     if (!atomic_load_explicit(&member->attended, memory_order_relaxed))
         atomic_store_explicit(&member->attended, true, memory_order_relaxed);
 }
 
-/* Packets were sent or received, so timers may be running now. (locked) */
+/* Records that packets were sent or received, so timers may be running now. (locked) */
 static inline void service_traffic(struct service_member *member)
 {
     unsigned traffic = atomic_load_explicit(&member->traffic, memory_order_relaxed);

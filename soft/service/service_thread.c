@@ -57,7 +57,7 @@ void service_watch(struct service_member *member)
     service_arm(member, 0);
 }
 
-/* The application drives the device again. */
+/* The application drives the device again, so the thread stops serving. */
 static void step_aside(struct service_member *member)
 {
     member->absent = false;
@@ -66,14 +66,14 @@ static void step_aside(struct service_member *member)
         service_watch(member);
 }
 
-/* True if the application has driven the device since the last call. While a completion queue is
- * awaited, that call only announced it (awaits) and does not count. */
+/* True if the application has driven the device since the last call of this function. That does not count while a
+ * completion queue is awaited (soft_is_awaited()): the application has then only announced that it will sleep. */
 static bool is_polled(struct service_member *member)
 {
     return atomic_exchange(&member->attended, false) && !soft_is_awaited(member->context);
 }
 
-/* Processes packets, unless the application does. */
+/* Processes packets, unless the application does: it has polled, or a thread holds the context's lock. */
 static void serve(struct service_member *member)
 {
     bool attended = is_polled(member);
@@ -92,7 +92,8 @@ static void serve(struct service_member *member)
     soft_unlock(member->context);
 }
 
-/* A packet woke the thread. If the application did not process the last one, the thread does not wait for it again. */
+/* A packet woke the thread. The thread leaves the packet to the application, unless it had to serve the last time and
+ * the application has not driven the device since, or a completion queue is awaited. */
 static void arrival(struct service_member *member)
 {
     int state = atomic_load(&member->state);
@@ -108,8 +109,8 @@ static void arrival(struct service_member *member)
     }
 }
 
-/* The list begins with the newest member. The thread watches members in the order in which they called, so that
- * connections are accepted in the order in which their peers became ready. */
+/* The list `scheduled` begins with the newest member. It is reversed, so that the thread watches members in the order
+ * in which they were scheduled, and connections are accepted in the order in which their peers became ready. */
 void service_run_scheduled(void)
 {
     struct service_member *newest = atomic_exchange(&service_shared.scheduled, NULL), *member = NULL;
@@ -132,8 +133,8 @@ void service_run_scheduled(void)
 
 /* ---- The loop ---- */
 
-/* Handles the events of the members' sockets, and members in CALLED. There are no stale events: a member that leaves
- * removes its sockets from epoll with the lock held that is held here. */
+/* Handles the events of the members' sockets, and members in CALLED. There are no stale events: service_leave() removes
+ * the sockets from the epoll with the same lock that is held here. */
 static void collect(void)
 {
     struct epoll_event events[BATCH];
@@ -170,8 +171,8 @@ static void record_poll(struct service_member *member, bool attended)
         member->patience *= 2;
 }
 
-/* Runs the timers that are due, and makes a member without timers and traffic IDLE. An application that was to poll
- * again (soft_watch_again) and has not is no longer waited for. */
+/* Runs the timers that are due, and makes a member without timers and traffic IDLE. If the application has not polled
+ * since the last tick, packets wake a waiting thread again (soft_watch_again). */
 static void tick_timers(struct service_member *member, uint64_t now, bool traffic, bool attended)
 {
     uint64_t deadline;

@@ -23,7 +23,7 @@ extern struct service {
     unsigned members;
     bool forks_wait; /* the fork handlers are installed; guarded by `gate` */
     bool quit;
-    int epoll, wake;
+    int epoll, wake; /* of the members' sockets and of `wake`, an eventfd that wakes the thread; -1: none */
     pthread_mutex_t task_lock; /* held while the additional task runs */
     int task;                  /* the additional task's descriptor; -1: none */
     void (*run_task)(void);
@@ -40,7 +40,7 @@ void *service_run(void *unused);
 
 /* All with the service lock held: */
 
-/* Let packets of the member wake the thread: EPOLLIN always, with EPOLLONESHOT once, 0 never. */
+/* Sets when packets of the member wake the thread: EPOLLIN: always; EPOLLIN | EPOLLONESHOT: once; 0: never. */
 void service_arm(struct service_member *member, uint32_t events);
 /* Changes the state to WATCH. */
 void service_watch(struct service_member *member);

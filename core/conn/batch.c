@@ -2,13 +2,13 @@
 /*
  * batch.c - several short sends in one message.
  *
- * Sends of a STREAM that had to wait for credits, room or the device stand behind each other in the list. Short ones
- * then go to the device as one message, because each message costs a credit, a work request, and time at either end, and
- * credits and work requests come back only after a round trip. The message belongs to its first send; the others are its
- * followers, each of them whole, and complete with it.
+ * Each message costs a credit, a work request, and time at either end; credits and work requests are available again
+ * only after a round trip. Therefore short sends of a STREAM that had to wait for credits, for room at the peer or for
+ * the device are posted together, as one message with one work request. The message belongs to its first send. The
+ * other sends are its followers: the message carries each of them whole, and they complete with it.
  *
- * A long path is filled by the messages that have credits, 40 to 60 in a round trip, so there longer sends travel together
- * (BATCH_LONG): with 64 KiB each, 1 Gbit/s and 20 ms take 2.5 MB.
+ * On a long path the credits allow only 40 to 60 messages in a round trip, and these must fill the path: 1 Gbit/s and
+ * 20 ms take 2.5 MB. So there longer sends, too, share a message (BATCH_LONG), for example those of 64 KiB.
  */
 #include "core/queue/nic.h"
 #include "core/queue/socket.h"
@@ -16,7 +16,7 @@
 #include "ending.h"
 #include "message.h"
 
-#define BATCH_BYTES (1u << 20) /* of one message; at most */
+#define BATCH_BYTES (1u << 20) /* maximum length of one message with followers, bytes */
 
 static uint64_t longest(const struct conn *conn, const struct message *message)
 {
@@ -25,7 +25,8 @@ static uint64_t longest(const struct conn *conn, const struct message *message)
     return most < conn->nic->max_request ? most : conn->nic->max_request;
 }
 
-/* Memory for copies stays with the connection, so only a long path may need more of it for this. */
+/* May a deferred send be copied for this? It needs a bounce buffer. The connection never frees these, so only on a long
+ * path new ones are made to fill messages. */
 static bool may_copy(const struct conn *conn)
 {
     return path_is_long(conn) || !SLIST_EMPTY(&conn->domain.bounces);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* completions.c - gives the completions of a nic to their connections, which run when all were given. */
+/* completions.c - passes the completions of a nic to their connections, and then runs these connections. */
 #include "core/queue/nic.h"
 #include "core/queue/queue.h"
 #include "core/queue/socket.h"

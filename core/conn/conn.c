@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* conn.c - connections: making and freeing the queue pair and its buffers. work.c has what happens in between. */
+/* conn.c - making and freeing a connection: its queue pair and buffers. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +108,7 @@ static int make_qp(struct conn *conn)
     return 0;
 }
 
-/* A device that rejects this option (iWARP: TCP has its own timeout) keeps its own timeout. */
+/* A device that rejects this option keeps its own timeout; so does iWARP, where TCP has one. */
 static void set_ack_timeout(struct conn *conn)
 {
     uint8_t timeout = ACK_TIMEOUT;
@@ -127,9 +127,9 @@ static void size_recv_ring(struct conn *conn)
     conn->ack_due = conn->recv_ring_size / 4;
 }
 
-/* Choose the address by which the peer accesses the ring buffer. Every client that can connect is told this
- * address, so it must not reveal where this process maps its memory. It is random, because a token of exported
- * memory names its connection by it. Its offset within a page equals the buffer's, as RDMA adapters require. */
+/* Choose the address by which the peer accesses the ring buffer (IOVA). Every client that can connect gets it in the
+ * hello, so it must not reveal where this process maps its memory. It is random, because a token of exported memory
+ * names its connection by it. Its offset within a page equals the buffer's, as RDMA adapters require. */
 static int choose_iova(struct conn *conn)
 {
     uint64_t number;

@@ -2,13 +2,24 @@
 /*
  * conn.h - a connection: one queue pair, and EXS's protocol on it in both directions (protocol.h).
  *
- * tx.c sends, deferred_copy.c copies deferred sends, rx.c receives, place.c chooses where received bytes go, control.c handles
- * credits and control messages, probe.c is the keepalive, onesided.c reads and writes memory that the peer exported,
- * export.c lets the peer do so, ring.c lets ring buffers grow, batch.c sends several short sends as one message, conn.c makes and frees connections, life.c has the states and what each permits,
- * work.c posts work requests and processes completions. A connection is owned by its socket, and guarded by the lock
- * of the socket's home queue; all functions here are called with that lock.
+ * A connection is owned by its socket, and guarded by the lock of the socket's home queue. All functions here are
+ * called with that lock, and are defined in:
  *
- * Identifiers call the ring buffer (protocol.h) `recv_ring`.
+ *   conn.c           making and freeing a connection; its counters
+ *   life.c           the states and what each permits; how a connection breaks and is drained
+ *   work.c           posting work requests, processing completions
+ *   tx.c             sending; message.c (message.h) makes work requests of a message, batch.c puts several short sends
+ *                    into one, deferred_copy.c copies short sends that wait, bound.c limits the bytes that are pending
+ *   ending.c         sends that end early (ending.h)
+ *   rx.c             receiving; place.c (place.h) chooses the memory
+ *   ring.c           ring buffers that grow (ring.h)
+ *   control.c        credits and control messages; protocol.c (protocol.h) encodes them
+ *   probe.c          keepalive
+ *   usable.c         registered memory for an operation's buffer
+ *   onesided.c       RDMA READ and WRITE on memory that the peer has exported; export.c exports memory to the peer
+ *
+ * Of the functions in core/queue/upcalls.h, completions.c and progress.c define those for connections. core/sock/
+ * defines what a connection needs of its socket: upcalls.h, and dontwait.c below.
  */
 #ifndef XS_CONN_H
 #define XS_CONN_H
@@ -27,20 +38,22 @@
 #define RQ_DEPTH 64        /* maximum number of posted receives: the credits given to the peer; see depth */
 #define RECEIVES_AT_ONCE 8 /* maximum of receives posted by one call, which posts depth / 8 of them */
 #define SQ_DEPTH 64        /* maximum number of outstanding work requests */
-#define DEPTH_MIN 16       /* minimum of both: a smaller queue has no room besides the reserved entries */
+#define DEPTH_MIN 16       /* minimum of both: a smaller queue would have only the entries that are reserved */
 #define SQ_KEPT_BY_DATA 8  /* entries of the send queue that are reserved for control messages */
 #define ADVERTS_MAX 32     /* maximum number of outstanding advertisements in each direction */
 #define GATHER_MAX 32      /* maximum number of sends that one message carries */
 #define SLOT_SIZE 64       /* bytes, of the slot of a control message */
-#define RECV_RING_SIZE (256 << 10) /* bytes, of the ring buffer unless SO_RCVBUF says otherwise; */
-#define RECV_RING_MIN (4 << 10)    /* its minimum and maximum; all are powers of 2 */
+/* bytes: the ring buffer of a new connection, unless SO_RCVBUF has set its size; minimum and maximum of that. All are
+ * powers of 2. */
+#define RECV_RING_SIZE (256 << 10)
+#define RECV_RING_MIN (4 << 10)
 #define RECV_RING_MAX (64 << 20)
 #define BOUNCES_OWN 4  /* bounce buffers that a new connection has */
 #define ACK_TIMEOUT 17 /* the encoding of 0.54 s: 4.096 us * 2^17 */
 #define RETRY_COUNT 6  /* retransmissions until the peer counts as gone; rxe takes 7 for infinite */
-/* Advertisements that are outstanding until the peer has used one, after it could not use the last ones. */
+/* Maximum number of outstanding advertisements after some crossed with indirect data, until the peer has used one. */
 #define ADVERTS_TRIED 4
-#define ADVERTS_SKIP_MAX 64 /* turns of a grown ring */
+#define ADVERTS_SKIP_MAX 64 /* maximum of adverts_skip */
 #define DIRECT_MIN                                                                                             \
     4096 /* bytes: a shorter STREAM receive is not advertised, because a copy is cheaper than advertising it */
 
@@ -71,7 +84,7 @@ enum read_half {
     READ_ENDED /* the peer's FIN has arrived: no more data will */
 };
 
-/* An advertisement of the peer: memory that we may write to. */
+/* An advertisement of the peer: the part of a receive buffer that this end may still write to. */
 struct advert {
     uint64_t addr, left; /* bytes */
     uint32_t rkey;
@@ -82,7 +95,7 @@ struct advert {
 enum posted_kind {
     POSTED_CONTROL,
     POSTED_DATA,
-    POSTED_SILENT, /* data of an operation that is over: its bytes were copied inline, and it has no event */
+    POSTED_SILENT, /* data of a send that is over: its bytes were copied inline, and it has no event */
     POSTED_FIN,
     POSTED_PART, /* a part of a message's data; the rest of the message follows */
     POSTED_ONESIDED,
@@ -92,21 +105,23 @@ enum posted_kind {
 /* A work request that has not completed. */
 struct posted {
     enum posted_kind kind;
-    bool signaled; /* it has a completion; else that of a later one implies its own */
+    bool signaled; /* it has a completion of its own; else the completion of a later request implies it */
     /* Data: the number of sends behind `op` that the message carries as well, each of them whole. */
     uint8_t followers;
     struct op *op;
-    struct window *window; /* the window that it sends from (file.h); or NULL */
+    struct window *window; /* the window of a file that it sends from (file.h); or NULL */
     uint32_t bytes;
-    /* the bytes that the peer knows of when it is done: the whole message's; 0 except for a message's last request */
+    /* Data: the bytes that this request reports to the peer: the last request of a message reports all of them, the
+     * others none. */
     uint32_t told;
 };
 
 struct export; /* memory that the peer may access (export.c) */
 
-#define DUE_RECALL 1      /* RECALL: ask the peer to drop our advertisements */
-#define DUE_RECALLED 2    /* RECALLED: the peer's advertisements were dropped */
-#define DUE_END 4         /* the end of the transfer that has begun, unless another send continues it */
+/* Bits of conn->due: messages to be sent when there is a credit. */
+#define DUE_RECALL 1      /* RECALL: the peer must drop the advertisements of this end */
+#define DUE_RECALLED 2    /* RECALLED: this end has dropped the peer's advertisements */
+#define DUE_END 4         /* the end of the direct transfer that has begun, unless another send continues it */
 #define DUE_RING_WANTED 8 /* RING_WANTED: the peer's ring buffer is too small for the path */
 #define DUE_RING 16       /* RING: the peer has asked for a larger ring buffer */
 
@@ -117,24 +132,25 @@ struct conn {
     struct nic *nic;
     struct cq *cq;
     struct ibv_qp *qp;
-    LIST_ENTRY(conn) touched; /* list of connections with new completions (nic.c) */
+    LIST_ENTRY(conn) touched; /* list of connections with new completions (completions.c) */
     bool is_touched;          /* is in that list */
 
-    struct domain domain;    /* where the memory that its device uses is registered */
-    size_t memory_size;      /* bytes, of: */
-    uint8_t *memory;         /* owned by the connection (conn.c); starts with RQ_DEPTH receive slots */
-    uint8_t *send_slots;     /* SQ_DEPTH of them, in `memory` */
-    uint8_t *recv_ring;      /* the ring buffer, at the end of `memory` */
-    uint64_t recv_ring_iova; /* the address by which the peer knows its first byte */
+    struct domain domain; /* the protection domain, and memory that is registered in it (domain.h) */
+    size_t memory_size;   /* bytes, of: */
+    uint8_t *memory;      /* owned by the connection (conn.c); starts with RQ_DEPTH receive slots */
+    uint8_t *send_slots;  /* SQ_DEPTH of them, in `memory` */
+    uint8_t *recv_ring;   /* the ring buffer: at the end of `memory`, or the larger one that has replaced it */
+    uint64_t recv_ring_iova; /* the address by which the peer knows the first byte of the one in `memory` */
     uint64_t recv_ring_size; /* bytes, a power of 2 */
     uint64_t recv_ring_mask; /* recv_ring_size - 1 */
-    /* of the ring buffer that has replaced that in `memory`; NULL: none has */
+    /* of the larger ring buffer that has replaced the one in `memory` (ring.c); NULL: none has */
     struct ibv_mr *ring_mr;
     struct next_ring next_ring;
-    /* when this many bytes were copied out of it and not acknowledged, an ACK is due */
+    /* when this many bytes were copied out of the ring buffer and not acknowledged, an ACK is due */
     uint64_t ack_due;
-    struct ibv_mr *local_mr, *recv_ring_mr; /* of `memory` up to the ring buffer, and of the ring buffer */
-    struct bounce bounces[BOUNCES_OWN];     /* in `memory` */
+    /* of `memory` up to the ring buffer in it; of that ring buffer */
+    struct ibv_mr *local_mr, *recv_ring_mr;
+    struct bounce bounces[BOUNCES_OWN]; /* in `memory` */
     uint32_t max_inline;
     uint32_t max_gather; /* maximum number of sends that one message may carry; 1: each is sent alone */
     uint32_t depth;      /* of either queue: RQ_DEPTH and SQ_DEPTH, or what the device supports; a power of 2 */
@@ -143,25 +159,25 @@ struct conn {
     enum conn_state state;
     enum write_half writing;
     enum read_half reading;
-    bool noted;          /* opening: the device was notified that the peer has begun to send */
-    bool end_told;       /* we have acknowledged the peer's FIN */
-    bool end_arrived;    /* the peer has acknowledged our FIN */
-    bool failed_locally; /* this end has broken the connection, so the peer has not left in order */
+    bool noted;          /* opening: the device was notified that the peer has begun to send (xs_conn_hear()) */
+    bool end_told;       /* this end has acknowledged the peer's FIN */
+    bool end_arrived;    /* the peer has acknowledged the FIN of this end */
+    bool failed_locally; /* this end has broken the connection, so it did not end in order */
     int error;           /* why it is broken, an errno, from CONN_BROKEN on; 0 before */
     uint32_t received;   /* posted receives that have not completed */
     uint32_t next_slot;  /* the receive slot that completes next */
     void *handle;        /* names the connection in work requests, since completions may outlive it */
 
     /* credits */
-    uint32_t credits; /* messages that we may send */
+    uint32_t credits; /* messages that this end may send */
     uint32_t emptied; /* receives that were consumed and not posted again, which is done for several at once */
-    uint32_t owed;    /* receives that were posted again and not reported to the peer: credits to return */
+    uint32_t owed;    /* credits to return: receives that were posted again and not reported to the peer */
 
     /* work requests outstanding */
     struct posted posted[SQ_DEPTH];
-    uint32_t sq_head, sq_tail; /* counts */
-    uint32_t sq_signaled;      /* the tail behind the last work request that is signaled */
-    /* keepalive (probe.c): timeouts in a row without an answer, and the number of completions at the last one */
+    uint32_t sq_head, sq_tail; /* numbers of work requests that have completed, and that were posted */
+    uint32_t sq_signaled;      /* sq_tail as it was when the last signaled work request had been posted */
+    /* keepalive (probe.c): probes in a row that were not answered, and the number of completions at the last one */
     uint32_t silence;
     uint32_t life;
 
@@ -172,7 +188,7 @@ struct conn {
     uint32_t advert_head, advert_count;
     /* while the stream is torn (ending.h): the number of the first send that was started since then */
     uint64_t torn_at;
-    uint64_t queued; /* bytes of all sends up to the last one, if they are limited (bound.c) */
+    uint64_t queued; /* bytes of all sends ever started up to the last one, if they are limited (bound.c) */
     uint32_t tx_phase;
     uint64_t tx_position; /* bytes of the stream sent */
     struct hello peer;
@@ -182,37 +198,38 @@ struct conn {
     uint64_t recv_ring_sent, recv_ring_acked;
     uint64_t advert_for; /* the number of the last long send that waited for an advertisement */
     uint64_t advert_due; /* ns, until when a long send waits for an advertisement; 0: none does */
-    /* Backoff: advertisements that must arrive before a long send waits for one again; and the value that this had
-     * after the last wait that timed out. */
+    /* Backoff (tx.c). doubt: advertisements that must arrive before a long send waits for one again; doubts: the value
+     * that `doubt` gets when a wait times out. */
     uint32_t doubt, doubts;
     bool advert_begun; /* the first advertisement has been written to, and its transfer has not ended */
     bool at_once;      /* the current send must not wait for an advertisement (MSG_DONTWAIT) */
-    uint8_t due;       /* DUE_: messages to be sent once, when there is a credit */
+    uint8_t due;       /* DUE_ */
 
     /* one-sided */
-    struct op_list onesided;                /* that have not completed, in order */
-    struct op *onesided_next;               /* the first of them that is not all posted, or NULL */
-    uint64_t started;                       /* sends and one-sided operations since the connection was made */
-    uint8_t max_reads_out, max_reads_in;    /* maximum number of outstanding RDMA READs: ours, the peer's */
-    uint32_t reads;                         /* our outstanding ones */
+    struct op_list onesided;             /* that have not completed, in order */
+    struct op *onesided_next;            /* the first of them that is not all posted, or NULL */
+    uint64_t started;                    /* sends and one-sided operations since the connection was made */
+    uint8_t max_reads_out, max_reads_in; /* maximum number of outstanding RDMA READs of this end, of the peer */
+    uint32_t reads;                      /* outstanding RDMA READs of this end */
     LIST_HEAD(export_list, export) exports; /* memory that the peer may access */
 
     /* receiving */
     struct op_list recvs;
     uint64_t receives;    /* started since the connection was made */
-    uint32_t adverts_max; /* that the peer holds at once; 0 while they are recalled */
+    uint32_t adverts_max; /* maximum number of advertisements that the peer holds; 0 while they are recalled */
     uint32_t advertised;  /* the number of receives that are advertised, the first ones of recvs */
-    uint32_t places;      /* bitmap: parts of the ring buffer that receives of a SEQPACKET use */
+    uint32_t places;      /* bitmap: slots of the ring buffer that receives of a SEQPACKET use (place.c) */
     uint32_t rx_phase;
     uint64_t rx_position; /* bytes of the stream that have arrived */
-    /* bytes since the connection was made, in the ring buffer: arrived, copied out, acknowledged */
+    /* bytes of indirect data since the connection was made: arrived, copied out of the ring buffer, acknowledged */
     uint64_t recv_ring_in, recv_ring_out, recv_ring_told;
     bool adverts_used; /* the peer has used an advertisement since one crossed with indirect data */
-    /* After such a crossing nothing is advertised before this byte of a grown ring, some turns later. */
+    /* Backoff on a long path, whose ring buffer has grown: after such a crossing nothing is advertised until
+     * recv_ring_in has reached adverts_after, that is until as much data as adverts_skip ring buffers has arrived. */
     uint64_t adverts_after;
     uint32_t adverts_skip;
-    bool recalling;      /* RECALL was sent, and the peer has not answered */
-    bool filling;        /* the first receive has a part of a transfer */
+    bool recalling; /* RECALL was sent, and the peer has not answered */
+    bool filling; /* the first receive has got a part of a direct transfer, and the next message continues it */
     bool receives_ended; /* a receive completed with the end of the stream, so no later one may have bytes */
 
     uint64_t bytes_read, bytes_written; /* by one-sided operations, since the connection was made */
@@ -233,7 +250,7 @@ static inline bool conn_is_by_tcp(const struct conn *conn)
 void xs_conn_free(struct conn *conn); /* the queue pair must be drained, or never connected */
 /* Returns the parameters to connect or accept with, whose private data is packed into `hello`. */
 struct rdma_conn_param xs_conn_param(const struct conn *conn, uint8_t hello[HELLO_SIZE]);
-/* Applies what the peer said about RDMA READs: the numbers that it wants outstanding, and that it serves. */
+/* Applies the peer's limits of outstanding RDMA READs: how many it wants to have, and how many it serves. */
 void xs_conn_reads(struct conn *conn, uint8_t wanted, uint8_t served);
 /* Returns the maximum number of advertisements that the peer holds. */
 static inline uint32_t conn_adverts_max(const struct conn *conn)
@@ -244,8 +261,8 @@ static inline uint32_t conn_adverts_max(const struct conn *conn)
 void xs_conn_peer(struct conn *conn, const struct hello *peer);
 /* Returns the connection of a work request; NULL if it was freed. */
 struct conn *xs_conn_of(uint64_t wr_id);
-/* A work request's id is the connection's name and, in bits that the name does not use, RECEIVE_BIT or the index in
- * `posted`. */
+/* The id of a work request is the connection's name (its handle) and, in bits that handles do not use, RECEIVE_BIT or
+ * the index in `posted`. */
 #define RECEIVE_BIT (UINT64_C(1) << 63)
 #define ENTRY_SHIFT HANDLE_BITS
 static inline uint64_t conn_name(uint64_t wr_id)
@@ -261,12 +278,13 @@ bool xs_conn_post_receives(struct conn *conn, uint32_t slot, uint32_t count);
 
 /* The connection is established, unless it broke before. */
 void xs_conn_opened(struct conn *conn);
-/* While the connection is opening: if a message has arrived, notifies the device that the peer has established it. */
+/* While the connection is opening: if a message has arrived, notifies the device that the peer has established the
+ * connection. */
 void xs_conn_hear(struct conn *conn);
 /* Breaks the connection: the queue pair goes to the error state, and operations complete with this errno when it is
  * drained. */
 void xs_conn_fail(struct conn *conn, int error) __attribute__((cold));
-/* Breaks it with ECONNRESET, for a reason that lies at this end. */
+/* Like xs_conn_fail() with ECONNRESET, for a reason at this end, so that the connection did not end in order. */
 void xs_conn_fail_locally(struct conn *conn) __attribute__((cold));
 /* Called after completions: drains a broken connection if the device holds none of its buffers any more. */
 void xs_conn_drain(struct conn *conn);
@@ -283,8 +301,8 @@ static inline bool xs_conn_ended_in_order(const struct conn *conn)
     return conn->reading == READ_ENDED && (conn->error == 0 || conn->error == ECONNRESET) &&
            !conn->failed_locally;
 }
-/* Returns true if one-sided operations, or sends whose bytes have to reach the peer, are pending. The end of the
- * stream is none of them, and if that was sent (`end_is_out`), all sends before it were. */
+/* Returns true if one-sided operations, or sends with bytes that have not reached the peer, are pending. A shutdown is
+ * not counted. `end_is_out`: the end of the stream was sent, so all sends before it were, and none of them counts. */
 bool xs_conn_is_sending(const struct conn *conn, bool end_is_out);
 /* Returns true if a receive can complete without the peer: there are bytes in the ring buffer, or the stream has
  * ended. */
@@ -302,10 +320,10 @@ void xs_conn_flush(struct conn *conn) __attribute__((cold));
 /* The last work requests will have no completion. Completes them: as successful if the peer's credits prove that they
  * arrived, else as flushed. */
 void xs_conn_end_sends(struct conn *conn) __attribute__((cold));
-/* Does everything that is possible now: control messages, data. Called after completions and connection events. */
+/* Fills receives, and sends the control messages and data that can be sent now. Called after completions and connection
+ * events. */
 void xs_conn_run(struct conn *conn);
-/* The parts of xs_conn_run() that may be possible after a send or one-sided operation was started, and after a
- * receive. */
+/* The parts of xs_conn_run() that are needed after a send or one-sided operation was started, and after a receive. */
 void xs_conn_run_sends(struct conn *conn);
 void xs_conn_run_recvs(struct conn *conn);
 /* Posts the consumed receives again, and counts them in `owed`. */
@@ -315,9 +333,9 @@ void xs_conn_post_anew(struct conn *conn);
 bool xs_conn_may_inline(const struct conn *conn, const struct op *op, uint32_t bytes);
 /* Posts one work request. Returns false if that failed, which breaks the connection. */
 bool xs_conn_post(struct conn *conn, struct ibv_send_wr *wr, const struct posted *posted);
-/* Posts several work requests by one call; else the same. */
+/* Like xs_conn_post(), for several work requests. */
 bool xs_conn_post_list(struct conn *conn, struct ibv_send_wr *wr, const struct posted *posted, int count);
-/* Returns true if a send completion will come, so that the caller may wait for one. */
+/* Returns true if a signaled work request is outstanding, so that the caller may wait for its completion. */
 static inline bool conn_awaits(const struct conn *conn)
 {
     return (int32_t)(conn->sq_signaled - conn->sq_head) > 0;
@@ -329,12 +347,12 @@ static inline uint32_t conn_sq_free(const struct conn *conn)
 
 /* ---- ring.c ------------------------------------------------------------------------------- */
 
-/* Is the round trip so long that waiting for an advertisement does not pay? */
+/* Returns true if the round trip is so long that waiting for an advertisement does not pay. */
 static inline bool path_is_long(const struct conn *conn)
 {
     return conn->path.trips == PATH_TRIPS && conn->path.is_measured;
 }
-/* The maximum number of bytes that the peer may have written into the ring and that were not copied out of it. */
+/* Returns the maximum number of bytes that the ring buffer may hold. */
 static inline uint64_t ring_most(const struct conn *conn)
 {
     return conn->next_ring.is_used ? conn->next_ring.size : conn->recv_ring_size;
@@ -342,7 +360,7 @@ static inline uint64_t ring_most(const struct conn *conn)
 
 /* ---- control.c --------------------------------------------------------------------------- */
 
-/* The peer returned credits. Returns false if it has more than its receives, which breaks the connection. */
+/* Adds credits that the peer returned. Returns false if they exceed its receives, which breaks the connection. */
 bool xs_credits_received(struct conn *conn, uint32_t credits);
 /* Sends a control message, which returns all credits that are owed. Returns false if no more than `kept` credits are
  * left, the send queue is full, or posting failed. */
@@ -359,7 +377,7 @@ void xs_violation(struct conn *conn, const char *what) __attribute__((cold));
 
 /* Starts the keepalive timer, or restarts it after a change of options. */
 void xs_probe_start(struct conn *conn);
-/* Tell a device that has such a thing how long the host may leave what was sent unacknowledged. */
+/* Sets TCP_USER_TIMEOUT, if the device has this option: how long sent data may stay unacknowledged. */
 void xs_conn_limit_outage(const struct conn *conn);
 /* The keepalive timer has expired: probes an idle peer, or breaks the connection after too many unanswered probes. */
 void xs_probe(struct conn *conn);
@@ -367,8 +385,8 @@ void xs_probe(struct conn *conn);
 /* ---- usable.c ------------------------------------------------------------------------------ */
 
 /* Makes the operation's buffer usable for the device: by the user's region, a bounce buffer, or a registration for
- * this operation alone. access: 0 to read the buffer, and its bytes as they are now; IBV_ACCESS_LOCAL_WRITE to fill
- * it. Returns 0, or -1 and errno. */
+ * this operation alone. access: 0 if the device will read the buffer, whose bytes may be copied now;
+ * IBV_ACCESS_LOCAL_WRITE if it will fill it. Returns 0, or -1 and errno. */
 int xs_make_usable(struct conn *conn, struct op *op, exs_mhandle_t mhandle, int access);
 /* Returns where the bytes of a send or one-sided operation are then. *lkey: their key, or 0 if there are no bytes. */
 static inline uint8_t *op_memory(const struct op *op, uint32_t *lkey)
@@ -385,9 +403,9 @@ void xs_undo(struct op *op, struct waiter *waiter);
 
 void xs_tx_run(struct conn *conn);
 void xs_tx_advert(struct conn *conn, const struct control *control);
-/* The socket's deadline has passed: a send that has waited long enough for an advertisement continues. */
+/* The socket's deadline has passed: a send that has waited long enough for an advertisement continues without one. */
 void xs_tx_look(struct conn *conn);
-/* Drops the peer's advertisements, except one whose transfer has begun. */
+/* The peer recalls its advertisements: drops them, except one whose transfer has begun. */
 void xs_tx_recall(struct conn *conn);
 void xs_tx_completed(struct conn *conn, const struct posted *posted);
 /* Completes the first sends up to one that is not done, since sends complete in order. */
@@ -403,12 +421,12 @@ void xs_tx_release(struct conn *conn, struct op *op);
 
 /* ---- batch.c ------------------------------------------------------------------------------- */
 
-/* The device failed this work request: marks its send and the followers of that. */
+/* The device failed this work request: marks its send and the followers as failed. */
 void xs_batch_failed(const struct posted *posted) __attribute__((cold));
 /* Adds to the number of outstanding work requests of each follower. */
 void xs_batch_count(const struct posted *posted, int change);
 
-/* ---- dontwait.c ---------------------------------------------------------------------------- */
+/* ---- sock/dontwait.c ----------------------------------------------------------------------- */
 
 /* Polls for completions; called before the two functions below. */
 void xs_dontwait_look(const struct sock *sock);
@@ -418,7 +436,7 @@ int xs_dontwait_send(const struct conn *conn);
 /* A send with MSG_DONTWAIT was started: ends it with the bytes that could be posted. */
 void xs_dontwait_sent(struct conn *conn);
 
-/* ---- bound.c: limits of bytes; called with the lock ------------------------------------------- */
+/* ---- bound.c: limits of bytes and of time ------------------------------------------------------ */
 
 /* Update sends_bounded and receives_bounded after a change of what they depend on. */
 void xs_sends_bound_changed(struct sock *sock);
@@ -426,10 +444,10 @@ void xs_receives_bound_changed(struct sock *sock);
 /* Counts a send that is about to start, if sends_bounded, and sets its deadline. Returns 0, or -1 and EAGAIN if it
  * would exceed the limit. */
 int xs_send_bound(struct sock *sock, struct op *op, const struct ask *ask);
-/* The same for a receive, if receives_bounded. A receive may always start. */
+/* Sets the deadline of a receive that is about to start, if receives_bounded. A receive may always start. */
 void xs_receive_bound(struct sock *sock, struct op *op, const struct ask *ask);
 
-/* Counts the pending bytes again, after sends ended out of order. */
+/* Counts the pending bytes again, after sends were removed or cut off, or when a limit is set. */
 void xs_sends_count(struct conn *conn);
 
 /* ---- deferred_copy.c ------------------------------------------------------------------------------- */
@@ -438,8 +456,8 @@ void xs_sends_count(struct conn *conn);
  * else NULL), until it is the first one to be posted. Returns 0, or -1 and errno: EACCES if some bytes can't be read,
  * or one of xs_vector_pieces(). */
 int xs_deferred_begin(struct op *op, const exs_msghdr_t *message);
-/* Copies it to a bounce buffer. Returns 1; 0: the caller must try again after a completion; -1: it failed with
- * op->error. */
+/* Copies a deferred send to a bounce buffer. Returns 1; 0: the caller must try again after a completion; -1: it failed
+ * with op->error. */
 int xs_deferred_copy(struct conn *conn, struct op *op);
 /* Drops the references to the operation's pieces, if it has any. Keeps errno. */
 void xs_deferred_end(struct op *op);
@@ -460,7 +478,7 @@ void xs_onesided_finish(struct conn *conn, int error);
 /* Exports memory and sets *token. Returns 0, or -1 and errno. */
 int xs_export_add(struct conn *conn, exs_mhandle_t mhandle, void *addr, size_t length, int access,
                   exs_token_t *token);
-/* Ends the export that the token is of. Returns 0, or -1 and EINVAL. */
+/* Ends the export of this token. Returns 0, or -1 and EINVAL. */
 int xs_export_drop(struct conn *conn, const exs_token_t *token);
 void xs_export_end_all(struct conn *conn);
 
@@ -472,14 +490,15 @@ void xs_stats_add(exs_stats_t *stats, const struct conn *conn);
 void xs_rx_run(struct conn *conn);
 /* While a close waits for sends: discards data that arrives when no receive is pending. */
 void xs_rx_discard(struct conn *conn);
-/* Asks the peer to drop our advertisements. */
+/* Asks the peer to drop the advertisements of this end. */
 void xs_rx_recall(struct conn *conn);
-/* The peer has dropped them. */
+/* The peer has answered: it has dropped them. */
 void xs_rx_recalled(struct conn *conn);
 /* Marks a receive to be ended with this errno, unless it completes before, and recalls it from the peer.
  * xs_rx_end_stopped() completes those that the peer can't write into; the others complete later. */
 void xs_rx_stop(struct conn *conn, struct op *op, int error);
 void xs_rx_end_stopped(struct conn *conn);
+/* Handles data that has arrived, as its immediate value describes it. */
 void xs_rx_data(struct conn *conn, uint32_t imm);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * deferred_copy.c - deferred copies of short sends: while a send waits behind others its bytes are not copied, so it costs an
- * operation and no bounce buffer. They are copied when it is the first send to be posted.
+ * deferred_copy.c - deferred copies of short sends: the bytes of a send that waits behind others are copied only when
+ * it has become the first one to be posted, so that a waiting send needs no bounce buffer.
  *
  * Whether the bytes can be read is checked when the send is started, as if they were copied then. If the memory is
  * unmapped by the time of the copy, the connection breaks, as it does for registered memory that is unmapped.
@@ -13,6 +13,7 @@
 #include "core/memory/memory.h"
 #include "conn.h"
 
+/* Can all bytes of the send be read now? 0, or -1 and EACCES. */
 static int look_at(const struct op *op)
 {
     uint8_t bytes[GATHER_PIECES];
@@ -71,8 +72,8 @@ static bool copy(const struct op *op)
     return gather_end(&gather);
 }
 
-/* Fail the operation; but while requests are outstanding, wait for them first: their bounce buffers may be all
- * that is missing. */
+/* Fail the operation; but while work requests are outstanding, wait for them first, because they may hold the bounce
+ * buffers that are missing. */
 static int give_up(struct conn *conn, struct op *op, int error)
 {
     if (conn_awaits(conn))

@@ -7,7 +7,7 @@
 #include "conn.h"
 #include "ending.h"
 
-/* ---- What is remembered -------------------------------------------------------------------------- */
+/* ---- The state of what was sent ------------------------------------------------------------------ */
 
 static void set_torn(struct conn *conn)
 {
@@ -52,7 +52,7 @@ int xs_unreported(const struct sock *sock)
 void xs_end_refused(struct conn *conn)
 {
     if (xs_conn_is_sending(conn, false))
-        return; /* the sends in front of it continue */
+        return; /* the sends before the end of the stream continue */
     xs_log(
         "connection %d: the end of the stream would follow a send that is not whole; breaking the connection",
         conn->sock->number);

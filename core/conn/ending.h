@@ -12,27 +12,28 @@
  *                                      message, started    it is sent whole      continue
  *   the send fails: SO_SNDTIMEO, a     stream              ETIMEDOUT, EIO,       complete with ECANCELED, as does
  *   file that is shorter or can't be                       ENOMEM, and the       the end of the stream, which is open
- *   read, no memory, memlock limit                         number of bytes sent  for writing again. It is unreported, and
- *                                                                                torn if any bytes were sent
+ *   read, no memory, memlock limit                         number of bytes sent  for writing again. The failure is
+ *                                                                                unreported until it is dequeued; the
+ *                                                                                stream is torn if bytes were sent
  *                                      message,            ETIMEDOUT, EIO,       continue
  *                                      not started         ENOMEM
  *                                      message, started    SO_SNDTIMEO: it is sent whole; else the connection breaks
- *     the same, if the application can't learn of it because the send names no queue; or, on a stream, a send behind
- *     it names no queue or was started; or the socket is closing and lingers: the connection breaks
+ *     Exception: the connection breaks if the application can't learn of the failure because the send names no queue;
+ *     or, on a stream, if a send behind it names no queue or was started; or if the socket is closing and lingers
  *   memory that is not mapped any      any                 the connection breaks, as if the device had found out
  *   more (EFAULT)
  *   MSG_DONTWAIT                       the bytes that can be sent at once are the whole send: it does not end early
  *
  * struct sock, `sent` (socket.h), records this until the connection ends:
  *
- *   SENT_WHOLE         sends may start, and the end of the stream is sent after them
- *   SENT_TORN          the stream stops in the middle of a send. A send that starts now and sends a byte makes it
- *                      whole, as the application decided to continue. If the end of the stream is due (exs_shutdown,
- *                      EXS_SHUT_WR, a close), the connection breaks instead
- *   SENT_UNREPORTED        a send has failed, and its event was not dequeued: new sends and exs_shutdown fail with
- *                      ECANCELED, and a close breaks the connection. Dequeuing the event ends this state
- *   SENT_TORN_UNREPORTED   both
- *   SENT_LOST          the connection broke before all that was sent had arrived: a close that lingers reports it
+ *   SENT_WHOLE            sends may start, and the end of the stream is sent after them
+ *   SENT_TORN             the stream stops in the middle of a send. A send that starts now and sends a byte makes it
+ *                         whole, as the application decided to continue. If the end of the stream is due (exs_shutdown,
+ *                         EXS_SHUT_WR, a close), the connection breaks instead
+ *   SENT_UNREPORTED       a send has failed, and its event was not dequeued: new sends and exs_shutdown fail with
+ *                         ECANCELED, and a close breaks the connection. Dequeuing the event ends this state
+ *   SENT_TORN_UNREPORTED  both
+ *   SENT_LOST             the connection broke before all that was sent had arrived: a close that lingers reports it
  *
  * A receive that ends early loses no bytes: it reports those that it has, and later ones go to the next receive.
  * One-sided operations are not part of the stream; only their own events report how they ended.
@@ -46,7 +47,7 @@ struct sock;
 
 /* ---- ending.c; called with the lock ------------------------------------------------------------ */
 
-/* The connection broke, or is about to, before all that was sent has arrived. */
+/* Sets SENT_LOST: the connection broke, or is about to, before all that was sent has arrived. */
 void xs_sent_is_lost(struct conn *conn) __attribute__((cold));
 /* The application ends the send with this errno. */
 void xs_send_stop(struct conn *conn, struct op *op, int error);
@@ -54,8 +55,8 @@ void xs_send_stop(struct conn *conn, struct op *op, int error);
 void xs_send_fail(struct conn *conn, struct op *op, int error) __attribute__((cold));
 /* Ends the send that is being posted, on a STREAM, after the bytes that were posted (MSG_DONTWAIT). */
 void xs_send_end_here(struct conn *conn);
-/* Called while the stream is torn, when bytes of this send were posted: if it was started after that, the stream is
- * whole. */
+/* Called when bytes of this send were posted while the stream is torn: if the send was started after the stream was
+ * torn, the stream is whole again. */
 void xs_send_follows(struct conn *conn, const struct op *op);
 /* Called when the end of the stream is due and what was sent is not whole: breaks the connection when all earlier
  * sends have completed. */

@@ -73,7 +73,7 @@ static inline __attribute__((always_inline)) bool post_with_news(struct conn *co
     return post_last(conn, message, &wr, POSTED_DATA);
 }
 
-/* The same in two requests: the bytes, and an empty WRITE with the immediate value. */
+/* Like post_with_news(), in two requests: the bytes, and an empty WRITE with the immediate value. */
 static __attribute__((noinline)) bool post_with_news_apart(struct conn *conn, struct message *message)
 {
     uint32_t bytes = message->bytes - message->posted;
@@ -105,6 +105,7 @@ static bool post_news(struct conn *conn, struct message *message)
     return xs_control_post(conn, &control, &posted);
 }
 
+/* Does the device ask for the immediate value in a separate request (struct device, `wants_news_apart`)? */
 static inline bool tells_apart(const struct conn *conn, const struct message *message)
 {
     const struct device *device = conn->device;

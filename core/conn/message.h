@@ -19,7 +19,7 @@ struct span {
     struct window *window; /* of an exs_sendfile or a longer exs_sendmsg (file.h); else NULL */
 };
 
-/* The memory of the peer that they are written to. */
+/* The memory of the peer that a message is written to. */
 struct target {
     uint64_t addr, room; /* bytes */
     uint32_t rkey, imm;
@@ -28,55 +28,56 @@ struct target {
 
 struct message {
     struct op *op;
-    uint8_t followers; /* the number of whole sends behind `op` that it carries, too */
+    uint8_t followers; /* the number of sends behind `op` that the message carries whole, too (batch.c) */
     struct span span;
     struct target target;
-    uint32_t bytes, posted; /* of the message; given to the device */
+    uint32_t bytes, posted; /* the length of the message; bytes given to the device */
 };
 
 /* Sets *bytes to the length of the longest message that can be posted now. Returns false if there is no credit or the
  * send queue is full. */
 bool xs_message_room(const struct conn *conn, uint64_t *bytes);
-/* Posts a message, which must not be longer than that. Returns false if that failed, which breaks the connection. */
+/* Posts a message, which must not be longer than xs_message_room() says. Returns false if posting failed, which breaks
+ * the connection. */
 bool xs_message_post(struct conn *conn, struct message *message);
 
-/* Posts a message that carries several sends, whose bytes are in these segments, as one work request. Returns false if
- * that failed, which breaks the connection. */
+/* Posts a message with followers as one work request; each of these segments has the bytes of one send. Returns false
+ * if posting failed, which breaks the connection. */
 bool xs_message_gather(struct conn *conn, const struct message *message, struct ibv_sge *segments);
 
 /* ---- tx.c: for batch.c ------------------------------------------------------------------------- */
 
 /* Returns 1 and the next bytes of a send; 0 if it can't continue now; -1 if it failed, with the errno in op->error. */
 int xs_tx_span(struct conn *conn, struct op *op, struct span *span);
-/* The device was given all of the send, and the one behind it is the next. */
+/* All bytes of the send were given to the device: conn->sending becomes the send behind it. */
 void xs_tx_all_posted(struct conn *conn, struct op *op);
 
 /* ---- batch.c ----------------------------------------------------------------------------------- */
 
-#define BATCH_SHORT 16384       /* bytes: sends up to this length travel together; */
-#define BATCH_LONG (256u << 10) /* bytes: and up to this length on a long path */
+#define BATCH_SHORT 16384       /* bytes: maximum length of a send that shares a message with others, */
+#define BATCH_LONG (256u << 10) /* and on a long path */
 
 static inline uint64_t batch_limit(const struct conn *conn)
 {
     return path_is_long(conn) ? BATCH_LONG : BATCH_SHORT;
 }
 
-/* May the send behind this one travel with its last bytes? */
+/* Returns true if the message with the last `bytes` bytes of this send may carry the send behind it, too. */
 static inline bool batch_may_follow(const struct conn *conn, const struct op *op, uint64_t bytes)
 {
     return STAILQ_NEXT(op, link) != NULL && op->files == NULL && bytes > 0 && bytes <= batch_limit(conn) &&
            op->posted + bytes == op->length && conn->max_gather > 1 && conn->immediate;
 }
-/* Posts the message with as many of the sends behind it as may travel with it. Returns false if that failed, which
- * breaks the connection. */
+/* Adds as many of the following sends to the message as it may carry, and posts it. Returns false if posting failed,
+ * which breaks the connection. */
 bool xs_batch_post(struct conn *conn, struct message *message);
 /* Counts the followers as posted; the caller has counted the first send. */
 void xs_batch_posted(struct conn *conn, const struct message *message);
-/* The device has done the work request: returns the bytes of the followers. */
+/* The device has completed the work request: counts the followers' bytes as acknowledged, and returns their number. */
 uint64_t xs_batch_completed(const struct posted *posted);
 
 /* Posts an empty message that ends a transfer into `advert` that was cut off; xs_message_room() must have returned
- * true. Returns false if that failed, which breaks the connection. */
+ * true. Returns false if posting failed, which breaks the connection. */
 bool xs_message_end(struct conn *conn, const struct advert *advert);
 
 #endif

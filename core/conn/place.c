@@ -15,11 +15,11 @@
 
 /* ---- Slots in the ring buffer ---------------------------------------------------------------------- */
 
-/* The ring buffer's key opens all of it; the peer may write to all of it anyway. */
+/* The rkey that the peer gets for a slot is that of the whole ring buffer, which the peer may write to anyway. */
 _Static_assert(ADVERTS_MAX *BOUNCE_SIZE <= RECV_RING_SIZE, "a place for each advertisement");
 
-/* Take a free slot. There is one: only advertised receives have a slot, and the caller checked that one more
- * may be advertised. */
+/* Take a free slot. One is free, because only advertised receives have a slot, and the caller checked that one more may
+ * be advertised. */
 static uint8_t *take_recv_ring(struct conn *conn)
 {
     int number = ffs((int)~conn->places) - 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * place.h - where the bytes of a receive go. A place is the memory that the next bytes are written to: for receives
- * what a span (message.h) is for sends.
+ * place.h - where the bytes of a receive go. A place is the memory that the next bytes of a receive are written to, as
+ * a span (message.h) is the memory that the next bytes of a send are read from.
  *
  * A receive fills pieces of the application's memory in their order; an exs_recv has one. Its next place is the rest
  * of the first piece that is not full. Bytes arrive there in one of two ways. The peer writes them into a place that
@@ -48,17 +48,18 @@ void xs_place_written(struct conn *conn, struct op *op, uint64_t bytes);
 /* Copies up to `bytes` bytes into the next place and returns how many. EFAULT: some of that memory is not mapped any
  * more; then none were received. */
 uint64_t xs_place_copy(struct conn *conn, struct op *op, const uint8_t *from, uint64_t bytes);
-/* The same if pieces may be in files. EFBIG: all pieces are full. For a file also the errors of pwrite(2). */
+/* Like xs_place_copy(), for a receive whose pieces may be in files. EFBIG: all pieces are full. For a file also the
+ * errors of pwrite(2). */
 uint64_t xs_place_copy_to_sink(struct conn *conn, struct op *op, const uint8_t *from, uint64_t bytes);
 /* Checks, after the connection broke, whether the peer may have failed to write because the memory of the place is
  * not mapped any more, which the device can't report: EFAULT. For a file that became shorter: EIO. */
 void xs_place_look(struct op *op);
 
-/* Moves the place in the ring buffer from one receive to another, a stand-in whose bytes are discarded. */
+/* Moves the slot in the ring buffer from one receive to another: a stand-in, whose bytes are discarded (rx.c). */
 void xs_place_pass(struct op *from, struct op *to);
 /* Releases all that the receive uses; the device does not use it any more. EACCES: the message can't be copied to the
  * memory of the pieces and is lost, except for op->posted bytes. EIO, and the errors of pwrite(2) for a message to
- * files: as above. */
+ * files: as in the functions above. */
 void xs_place_end(struct conn *conn, struct op *op);
 
 #endif

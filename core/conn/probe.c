@@ -43,7 +43,7 @@ void xs_probe_start(struct conn *conn)
     look_after(conn, conn->sock->options.keep_idle);
 }
 
-/* A device that keeps a time of its own says that it has no such option. */
+/* A device that does not have this option returns an error, and keeps its timeout. */
 void xs_conn_limit_outage(const struct conn *conn)
 {
     unsigned milliseconds = conn->sock->options.user_timeout;

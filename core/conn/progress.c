@@ -4,8 +4,8 @@
  *
  * Such a send (EXS_UNSIGNALED without a queue) is over for the application at once. If it has to wait for the peer's
  * credits, a later call on the socket or an operation of a queue would send the rest, but there may never be one.
- * Therefore a private queue of the library, which a thread runs, hosts the socket's home (detach.c) until all bytes
- * were given to the device. The thread starts with the first such send and ends with exs_fini.
+ * Therefore the library has a private queue that a thread runs, and attaches the socket's home to it (detach.c) until
+ * all bytes were given to the device. The thread starts with the first such send and ends with exs_fini.
  */
 #include <errno.h>
 #include <poll.h>
@@ -30,7 +30,7 @@ static struct queue *driver; /* NULL: there is no thread */
 static pthread_t thread;
 static atomic_bool ends; /* pairs with the load in run() */
 
-/* ---- What has to wait --------------------------------------------------------------------------------- */
+/* ---- Sends that have to wait -------------------------------------------------------------------------- */
 
 static bool has_to_wait(const struct sock *sock)
 {

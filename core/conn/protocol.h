@@ -7,7 +7,7 @@
  *   hello    the private data of connect and accept, and of reject, which has a reason
  *   data     RDMA WRITE WITH IMMEDIATE; the immediate data describes what was written (IMM_ below). If a device
  *            has no immediate data (iWARP), RDMA WRITE and then a control message with the same description. A WRITE
- *            of no bytes also names the key of the buffer that it is about, because a device may check it
+ *            of no bytes also has the address and rkey of the target, because a device may check them
  *   control  a SEND of CONTROL_SIZE bytes: advertisement and its recall, acknowledgement, credits, end of stream
  *
  * A sender writes into a receive buffer that the peer has advertised (direct transfer). On a STREAM, a sender without
@@ -22,10 +22,10 @@
  * it when that data arrives, without another message.
  *
  * The ring buffer of a STREAM grows if it limits a long path (ring.c), and if both sides support that. The sender asks
- * with RING_WANTED, and the receiver may answer with RING, or not at all. The sender marks the first data that it writes
- * into the new ring with IMM_NEW_RING. Because messages arrive in order, the receiver knows then that no more data comes
- * into the old ring. In each ring, the offset of a byte is its number, counted over all indirect bytes of the connection,
- * modulo the size of the ring.
+ * with RING_WANTED, and the receiver may answer with RING, or not at all. The sender marks the first data that it
+ * writes into the new ring with IMM_NEW_RING. Because messages arrive in order, the receiver knows then that no more
+ * data comes into the old ring. In each ring, the offset of a byte is its number, counted over all indirect bytes of
+ * the connection, modulo the size of the ring.
  *
  * Each message consumes one receive that the peer has posted, a credit. The last credits are reserved, so that both
  * sides can always return credits (CREDITS_ below). The message that ends the stream returns all of them. They prove
@@ -41,8 +41,8 @@
  *     bytes on a STREAM, unless it ends a direct transfer that was cut off; data after the end of the stream; indirect
  *     data, or the end of a SEQPACKET, while a direct transfer is incomplete;
  *   - a ring that was not asked for, or that is not larger; data in a ring that was not offered;
- *   - an answer to no question, or an acknowledgement of an end that was not sent; more credits than there are; a
- *     message without a credit.
+ *   - RECALLED without a RECALL, or an acknowledgement of a FIN that was not sent; more credits than there are
+ *     receives; a message without a credit.
  */
 #ifndef XS_PROTOCOL_H
 #define XS_PROTOCOL_H

@@ -2,20 +2,22 @@
 /*
  * ring.c - ring buffers that grow with the bandwidth-delay product of the path, as TCP's receive buffers do.
  *
- * A connection starts with a ring buffer of RECV_RING_SIZE. On a path with a round trip of many milliseconds that is all that a
- * STREAM without advertisements can send in one round trip. The sender can tell: it measures the round trip of work requests
- * that it has to wait for, and the time in which the peer copies one whole ring. Where the latter takes less than two of the
- * former, the ring limits the rate, and the sender asks for a larger one. A path that is busy, or an application that
- * receives slowly, takes longer than that, so neither makes the ring grow.
+ * A connection starts with a ring buffer of RECV_RING_SIZE. A STREAM without advertisements can send no more than that
+ * in one round trip, which is little on a path with a round trip of many milliseconds. Therefore the sender measures
+ * two times: the round trip of work requests that it has to wait for, and the time in which the peer copies one whole
+ * ring. If the second is less than twice the first, the ring limits the rate, and the sender asks for a larger one. On
+ * a busy path, or if the peer's application receives slowly, the second time is longer, so neither makes the ring grow.
  *
- * The receiver offers a ring that is eight times as large (GROWTH), up to RING_MAX, unless the application has chosen the size
- * (SO_RCVBUF), or all rings of the process that have grown reach RINGS_MAX together. The peer is not trusted: whatever it asks
- * for stays within these bounds. Both rings are in use until the old one has been copied out.
+ * The receiver offers a ring that is GROWTH times as large, up to RING_MAX. It offers none if the application has
+ * chosen the size (SO_RCVBUF), or if all rings of the process that have grown would exceed RINGS_MAX together. The peer
+ * is not trusted: whatever it asks for, memory stays within these bounds. Both rings are in use until the old one is
+ * empty.
  *
- * A short path (PATH_LONG_NS) is not measured further once it is known to be one. The first data of a connection start the
- * first measurement, and two growths lead to RING_MAX, because TCP's congestion window needs only four round trips to the
- * size of the first ring and eight to 4 MiB: a ring that follows later keeps the sender idle, and TCP then does not open
- * its window. At 1 Gbit/s and 20 ms that cost 0.2 s.
+ * A path whose round trip is shorter than PATH_LONG_NS is not measured any further. The first data of a connection
+ * starts the first measurement, and the ring reaches RING_MAX by growing twice, so that it grows before TCP's
+ * congestion window does: that reaches the size of the first ring after four round trips, and 4 MiB after eight. If the
+ * ring grew later, the sender would be idle in between, and TCP would not open its window. At 1 Gbit/s and 20 ms that
+ * cost 0.2 s.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -29,11 +31,11 @@
 #include "conn.h"
 
 #define PATH_LONG_NS (NS_PER_S / 1000) /* a shorter round trip needs no larger ring */
-#define GROWTH 8                       /* times as large */
+#define GROWTH 8                       /* how many times as large the next ring is */
 #define RING_FULL_OUT                                                                                          \
-    2 /* no growth while the ring holds more than this part of its size: the application lags */
+    2 /* no growth while the ring holds more than this fraction (1 / 2) of its size: the application lags */
 
-/* Bytes of all rings that have grown. It pairs with nothing: it is a budget, and orders nothing. */
+/* Bytes of all rings of the process that have grown. Pairs with nothing: it is only a budget. */
 static _Atomic uint64_t rings_size;
 
 static bool may_grow(const struct conn *conn)
@@ -94,7 +96,7 @@ static void end_turn(struct conn *conn, uint64_t now)
     if (!path_is_long(conn) || (now - path->ring_began) / 2 >= path->trip || conn->peer_ring.size >= RING_MAX)
         return;
     conn->due |= DUE_RING_WANTED;
-    xs_ring_say(conn); /* now: nothing else may run this connection again before the next acknowledgement */
+    xs_ring_say(conn); /* at once, since the connection may not run again before the next acknowledgement */
 }
 
 void xs_path_progress(struct conn *conn)
@@ -144,7 +146,7 @@ static void unmap_ring(uint8_t *data, uint64_t size)
     atomic_fetch_sub_explicit(&rings_size, size, memory_order_relaxed);
 }
 
-/* False: there is no memory for it, or there are too many. */
+/* False: there is no memory, or RINGS_MAX would be exceeded. */
 static bool map_ring(struct next_ring *ring, uint64_t size)
 {
     if (atomic_fetch_add_explicit(&rings_size, size, memory_order_relaxed) + size > RINGS_MAX)
@@ -160,8 +162,8 @@ static bool map_ring(struct next_ring *ring, uint64_t size)
     return false;
 }
 
-/* Makes a ring of the message's length, and fills in address and key. The address by which the peer knows the ring is
- * random, as that of the first ring, and begins a page. Returns 0 or an errno. */
+/* Makes a ring of the message's length, and stores address and key in the message. The address by which the peer knows
+ * the ring is random, as that of the first ring (choose_iova()), and page-aligned. Returns 0 or an errno. */
 static int make_ring(struct conn *conn, struct control *control)
 {
     struct next_ring *ring = &conn->next_ring;
@@ -178,8 +180,7 @@ static int make_ring(struct conn *conn, struct control *control)
     if (ring->mr != NULL) {
         control->rkey = ring->mr->rkey;
         if (conn->device->holds_no_pages)
-            madvise(ring->data, size,
-                    MADV_DONTNEED); /* registering has touched them; where it fails they stay */
+            madvise(ring->data, size, MADV_DONTNEED); /* registration touched all pages; on failure they stay */
         return 0;
     }
     error = errno;
@@ -188,7 +189,7 @@ static int make_ring(struct conn *conn, struct control *control)
     return error;
 }
 
-/* The old one is empty, and the peer does not write there any more. */
+/* The old ring is empty, and the peer does not write there any more: free it. */
 static void replace_ring(struct conn *conn)
 {
     struct next_ring *next = &conn->next_ring;
@@ -196,7 +197,7 @@ static void replace_ring(struct conn *conn)
     if (conn->ring_mr != NULL) {
         conn->device->dereg_mr(conn->ring_mr);
         unmap_ring(conn->recv_ring, conn->recv_ring_size);
-    } else if (conn->device->holds_no_pages) { /* its key is the name of the connection, so it stays */
+    } else if (conn->device->holds_no_pages) { /* its rkey stays valid: tokens name the connection by it */
         madvise(conn->recv_ring, conn->recv_ring_size, MADV_DONTNEED);
     }
     conn->ring_mr = next->mr;
@@ -216,7 +217,7 @@ static bool wants_growth(struct conn *conn)
            conn->recv_ring_in - conn->recv_ring_out <= conn->recv_ring_size / RING_FULL_OUT;
 }
 
-/* Where it can't be offered the connection keeps the ring that it has. */
+/* Offer a larger ring to the peer. If that is not possible, the connection keeps the ring that it has. */
 static void offer(struct conn *conn)
 {
     struct control control = {.type = CONTROL_RING};

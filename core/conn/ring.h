@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ring.h - ring buffers that grow with the bandwidth-delay product of the path. See ring.c. Part of conn.h. */
+/* ring.h - ring buffers that grow with the bandwidth-delay product of the path. See ring.c. Included by conn.h; all
+ * functions are called with the lock of the socket's home. */
 #ifndef XS_RING_H
 #define XS_RING_H
 
@@ -10,60 +11,69 @@ struct conn;
 struct control;
 struct ibv_mr;
 
-#define RING_MAX (16 << 20)           /* bytes to which a ring buffer grows by itself */
-#define RINGS_MAX (UINT64_C(1) << 29) /* bytes of all ring buffers of the process that have grown */
+#define RING_MAX (16 << 20)           /* maximum size of a ring buffer that has grown, bytes */
+#define RINGS_MAX (UINT64_C(1) << 29) /* maximum of all ring buffers of the process that have grown, bytes */
 #define PATH_TRIPS                                                                                             \
-    2 /* round trips that are measured before one counts as long: this host may have delayed some */
+    2 /* round trips that are measured before the path may count as long: this host may have delayed one */
 
 /* The peer's ring buffer as the sender knows it. */
 struct peer_ring {
     uint64_t addr, size; /* bytes */
     uint32_t rkey;
-    bool is_new;   /* nothing was written into it yet: the next data say so */
-    bool is_asked; /* a larger one was asked for, and has not come */
+    bool is_new;   /* nothing was written into it so far; the next data is sent with IMM_NEW_RING */
+    bool is_asked; /* RING_WANTED was sent, and no RING has arrived */
 };
 
-/* What the sender measures of the path while it has to wait (ring.c). */
+/* The sender's measurements of the path: the round trip of work requests, and the time in which the peer copies one
+ * whole ring buffer (a turn of the ring). */
 struct path {
-    bool is_measured; /* the peer's ring buffer may grow, and the path may be long */
-    bool is_due;      /* the next data that are posted start a measurement */
-    bool times_trip;  /* a round trip is being measured, */
-    bool times_ring;  /* one turn of the ring buffer is */
-    uint8_t trips;    /* round trips measured, up to PATH_TRIPS */
-    uint32_t until;   /* the trip ends when the device has completed the work requests before this one */
+    bool is_measured;                /* the peer's ring buffer may grow, and the path may be long */
+    bool is_due;                     /* the next data that is posted starts the measurement of a round trip */
+    bool times_trip;                 /* a round trip is being measured */
+    bool times_ring;                 /* a turn of the ring is being measured */
+    uint8_t trips;                   /* round trips measured, up to PATH_TRIPS */
+    uint32_t until;                  /* the round trip ends when sq_head has reached this value */
     uint64_t trip_began, ring_began; /* ns */
-    uint64_t ring_until;             /* the turn ends when the peer has copied the bytes before this one */
-    uint64_t trip;                   /* ns, the shortest trip; UINT64_MAX: none was measured */
+    uint64_t ring_until;             /* the turn ends when recv_ring_acked has reached this value */
+    uint64_t trip;                   /* ns, the shortest round trip; UINT64_MAX: none was measured */
 };
 
-/* A larger ring buffer of this end that is about to replace the present one. */
+/* A larger ring buffer of this end, which was offered to the peer and will replace the current one. */
 struct next_ring {
     uint8_t *data; /* NULL: there is none */
     uint64_t size; /* bytes */
     struct ibv_mr *mr;
-    bool is_used; /* the peer writes into it, from the byte of this number on: */
-    uint64_t from;
+    bool is_used;  /* the peer writes into it: */
+    uint64_t from; /* indirect bytes from this number on are in it */
 };
 
-/* What the hello has said. */
+/* ---- Sending ---- */
+
+/* Applies the ring buffer of the peer's hello, and starts to measure the path if that ring buffer may grow. */
 void xs_ring_begin(struct conn *conn);
-/* Sending: it has to wait. */
+/* A send has to wait: starts measurements. */
 void xs_path_blocked(struct conn *conn) __attribute__((noinline));
-/* Data were posted, and is_due. */
+/* Data was posted while path.is_due: a round trip starts. */
 void xs_path_start_trip(struct conn *conn) __attribute__((noinline));
-/* Something was acknowledged while it is measured. */
+/* Called during a measurement, after completions and acknowledgements: ends it if it is over, and asks for a larger
+ * ring buffer if the current one limits the path. */
 void xs_path_progress(struct conn *conn) __attribute__((noinline));
-/* The peer's ring, and what was sent to there; CONTROL_RING. */
+/* The peer has sent RING: uses the ring buffer that it offers from now on. */
 void xs_ring_offered(struct conn *conn, const struct control *control);
-/* Receiving: CONTROL_RING_WANTED. */
+
+/* ---- Receiving ---- */
+
+/* The peer has sent RING_WANTED. */
 void xs_ring_wanted(struct conn *conn);
-/* What is due of these two; when there is a credit for it. */
+/* Sends RING_WANTED and RING, those that are due, if there is a credit. */
 void xs_ring_say(struct conn *conn);
-/* The peer has begun to use the ring that was offered to it. False: there is none. */
+/* Data with IMM_NEW_RING has arrived: this data and all later indirect data is in the ring buffer that was offered.
+ * Returns false if none was offered. */
 bool xs_ring_switch(struct conn *conn);
-/* Bytes of the stream that lie together from this one on, and where; while there are two rings. */
+/* Called while next_ring.is_used. Returns how many indirect bytes lie together from number `from` on, and sets *at to
+ * the first one. Frees the old ring buffer when it is empty. */
 uint64_t xs_ring_find(struct conn *conn, uint64_t from, uint8_t **at) __attribute__((noinline));
 void xs_ring_free(struct conn *conn);
-void xs_ring_reset(void); /* in a forked child */
+void xs_ring_reset(void); /* forgets the ring buffers of the parent, in a forked child */
 
 #endif

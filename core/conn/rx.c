@@ -34,8 +34,8 @@ static void finish_stopped(struct conn *conn, struct op *op)
 
 /* ---- Advertising ---------------------------------------------------------------------------- */
 
-/* Advertisements that cross with indirect data cost credits for nothing, and on a long path a sender that does not pause
- * can never use any. */
+/* How many advertisements may be outstanding now? Those that cross with indirect data cost credits for nothing, and on
+ * a long path a sender that does not pause can never use any. So after a crossing only a few are tried. */
 static uint32_t adverts_now(const struct conn *conn)
 {
     return conn->adverts_used || !sock_is_stream(conn->sock) || conn->adverts_max < ADVERTS_TRIED
@@ -357,10 +357,10 @@ void xs_rx_discard(struct conn *conn)
     }
 }
 
-/* ---- Taking back ---------------------------------------------------------------------------- */
+/* ---- Recalling advertisements --------------------------------------------------------------- */
 
-/* Ask the peer to forget the outstanding advertisements. They are advertised again only after the peer has
- * answered: the peer would otherwise forget the new advertisements, too. */
+/* Ask the peer to drop the outstanding advertisements. The receives are advertised again only after the peer has
+ * answered: otherwise the peer would drop the new advertisements, too. */
 void xs_rx_recall(struct conn *conn)
 {
     if (conn->advertised == 0 || conn->recalling || conn->state != CONN_OPEN)
@@ -402,7 +402,7 @@ void xs_rx_end_stopped(struct conn *conn)
     }
 }
 
-/* ---- What arrives --------------------------------------------------------------------------- */
+/* ---- Arriving data -------------------------------------------------------------------------- */
 
 /* Does the protocol allow data with this immediate value in the current state? */
 static bool may_come(struct conn *conn, uint32_t imm)

@@ -2,8 +2,8 @@
 /*
  * tx.c - the sending side: posts work requests for operations, into advertised buffers or the peer's ring buffer.
  *
- * Operations are sent in order. If one can't continue, because there is no credit, no room or no advertisement, the
- * run ends. The next completion or control message starts another.
+ * Sends are posted in order. If one can't continue, because there is no credit, no room or no advertisement,
+ * xs_tx_run() returns. It is called again after the next completion or control message.
  */
 #include <errno.h>
 #include "core/base/clock.h"
@@ -19,7 +19,7 @@
 #define FILLED_MIN 65536
 /* maximum time that a long send waits for an advertisement */
 #define ADVERT_NS (20 * UINT64_C(1000000))
-/* maximum of conn->doubt: advertisements that must arrive before a send waits again */
+/* maximum of conn->doubt, the advertisements that must arrive before a send waits again */
 #define DOUBT_MAX 1023
 
 /* ---- Advertisements --------------------------------------------------------------------------- */
@@ -360,8 +360,8 @@ inline void xs_tx_completed(struct conn *conn, const struct posted *posted)
         window_completed(conn, posted);
 }
 
-/* False: the first send can't continue now, or it must not overtake a one-sided operation that was started
- * earlier. */
+/* Post the next message of the first send that is not all posted. False: it can't continue now, or it must not overtake
+ * a one-sided operation that was started earlier. */
 static bool post_next(struct conn *conn)
 {
     struct op *op = conn->sending;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * burst.c - builds bursts (in the code: bursts), so that one call of a link sends many packets.
+ * burst.c - collects packets in bursts, so that one call of a link sends many packets.
  *
  * All packets of a burst have the same path. All have the length of the first one (the stride), except that the last
  * may be shorter. Payload is copied when a packet is added. Payload in files and shared memory, which other processes
@@ -16,14 +16,14 @@
 
 char soft_packet_order;
 
-/* If the kernel copies from the start of a page to one of the first 63 bytes of another page, and the CPU does so with
- * one instruction for byte-wise copying (rep movsb), it takes three times as long. A file's bytes start at a page, and
- * a packet's payload would start behind its header: therefore the lead. */
+/* The buffer begins with unused bytes. If the kernel copies from the start of a page to one of the first 63 bytes of
+ * another page, with rep movsb, that takes three times as long. A file's bytes start at a page, and without the unused
+ * bytes the payload of the first packet would start just behind its header. */
 #define LEAD 128 /* bytes before a burst in the engine's buffer */
 #define OWN_BYTES (LEAD + SOFT_BURST_LONG)
-#define GATHERED_MIN 4096 /* Bytes; shorter payload is copied faster than it is listed. */
+#define GATHERED_MIN 4096 /* Bytes: it takes less time to copy shorter payload than to list it. */
 
-/* No page is touched before it is needed, so an idle context uses no memory here. */
+/* No page of the buffer is touched before it is needed, so an idle context uses no memory here. */
 bool soft_burst_begin(struct soft_burst *burst)
 {
     burst->own = pages_new(OWN_BYTES);
@@ -64,13 +64,13 @@ static uint8_t *fetched_to(const struct soft_burst *burst, const struct soft_pie
     return burst->link->far ? burst->own + LEAD + (piece->to - burst->bytes) : piece->to;
 }
 
-/* True if one call can fetch both. */
+/* True if one call can fetch both segments, because they are adjacent in one file or both in memory. */
 static bool goes_on(const struct soft_piece *piece, const struct soft_piece *next)
 {
     return piece->file == next->file && (piece->file == -1 || piece->place + piece->length == next->place);
 }
 
-/* Fetches adjacent segments with one call. */
+/* Fetches the segments from `first` to before `last` with one call. */
 static bool fetch_run(const struct soft_burst *burst, unsigned first, unsigned last)
 {
     struct iovec to[SOFT_PIECES], from[SOFT_PIECES];
@@ -104,7 +104,7 @@ static bool fetch_there(const struct soft_burst *burst, unsigned first, unsigned
     return true;
 }
 
-/* Fetches the segments first..last. False: some memory has vanished. */
+/* Fetches the segments from `first` to before `last`. False: some memory has vanished. */
 static bool fetch(const struct soft_burst *burst, unsigned first, unsigned last)
 {
     if (!fetch_there(burst, first, last))
@@ -248,7 +248,8 @@ static void put_off(struct soft_burst *burst, uint8_t *to, const struct iovec *f
     }
 }
 
-/* Asks the link to send the payload from where it is: memory, or, if `file` is not NULL, that region's file. */
+/* Asks the link to send the payload directly from memory, or, if `file` is not NULL, from that region's file. False:
+ * the link does not, and the payload must be copied. */
 static __attribute__((noinline)) bool gather(struct soft_burst *burst, uint8_t *to, const struct iovec *from,
                                              const struct soft_mr *file)
 {
@@ -263,7 +264,7 @@ static __attribute__((noinline)) bool gather(struct soft_burst *burst, uint8_t *
     return burst->link->gather(burst->link, to, &source, owner->answer ? UINT64_MAX : owner->psn);
 }
 
-/* True for payload that the link may send from where it is. Memory that may vanish (a mapped file) is no such payload. */
+/* True if the link may send the payload directly. Not from memory that may vanish (a mapped file). */
 static bool may_gather(const struct soft_burst *burst, const struct iovec *from, const struct soft_mr *nofault)
 {
     return from->iov_len > GATHERED_MIN && burst->link->gather != NULL && (nofault == NULL || nofault->is_file);

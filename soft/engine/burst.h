@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* burst.h - the burst of a context (in the code: burst): packets that are built and then sent in one call of a link. */
+/* burst.h - a context's burst: packets for one path that are built one after the other and then sent by one call of a
+ * link. */
 #ifndef SOFT_BURST_H
 #define SOFT_BURST_H
 
@@ -30,7 +31,7 @@ struct soft_burst {
     size_t length, stride; /* bytes of the whole burst, of its first packet */
     unsigned packets;
     bool closed;                 /* the last packet is shorter than the stride */
-    bool left;                   /* a burst was sent in this step */
+    bool left;                   /* at least one burst was sent in this step */
     const struct soft_path *way; /* path of the first packet */
     struct soft_link *link;      /* the link that sends the burst */
     struct soft_owner {

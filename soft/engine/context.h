@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* context.h - a device context: its lock, which guards all fields that say nothing else, and the engine's state. */
+/* context.h - a device context: its lock, and the engine's state. The lock guards all fields whose comments do not say
+ * otherwise. */
 #ifndef SOFT_CONTEXT_H
 #define SOFT_CONTEXT_H
 
@@ -36,12 +37,13 @@ struct soft_context {
     bool patient;         /* ACKs may be delayed (soft_progress_patiently) */
     /* When the application, which knows of a timer, polls again at the latest, ns; NEVER_NS: it knows of none. */
     uint64_t looks_at;
-    /* Something must be done before the application sleeps: soft_prepare_sleep(). Updated at the end of each step. Relaxed:
+    /* soft_prepare_sleep() must be called before the application sleeps. Updated at the end of each step. Relaxed:
      * advisory for threads without the lock, pairs with nothing. */
     atomic_bool waits;
 
-    int came; /* packets from connected peers during the last poll */
-    /* How many polls found packets from connected peers, but no completion. Relaxed: advisory, pairs with nothing. */
+    int came; /* number of packets from connected peers in the last poll */
+    /* Number of polls that found packets from connected peers, but no completion. Relaxed: advisory, pairs with
+     * nothing. */
     atomic_uint activity;
 
     struct soft_qp_list qps;

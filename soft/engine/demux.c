@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* demux.c - entry points for received packets: finds the queue pair, and passes the packet to its requester or
- * responder. */
+/*
+ * demux.c - the functions that links call for each received packet (soft_input() and others).
+ *
+ * They parse the headers, find the queue pair by its number, check that it can receive and that the packet is from its
+ * peer, and pass the packet on: responses to the requester (completer.c), requests to the responder of the transport,
+ * and multicast datagrams to group.c. Packets that fail a check are counted and dropped.
+ */
 #include "engine.h"
 #include "group.h"
 #include "core/base/tsan.h"
@@ -8,8 +13,8 @@
 _Static_assert(SOFT_TARGETS >= SOFT_MAX_SGE && SOFT_TARGET_HEADERS >= SOFT_HEADER_MAX,
                "a target has room for all that a packet may say");
 
-/* A datagram may come from any address, but not over the link of a connection. One that arrived at a multicast address
- * is only for the group's members. */
+/* True if the queue pair accepts packets from this path. Datagrams may come from any address, but not over the link of
+ * a connection; those sent to a multicast address are only for the group's members. */
 static inline __attribute__((always_inline)) bool is_from_peer(const struct soft_qp *qp,
                                                                const struct soft_path *path)
 {
@@ -17,7 +22,7 @@ static inline __attribute__((always_inline)) bool is_from_peer(const struct soft
                                     : soft_path_matches(&qp->path, path);
 }
 
-/* The first packet tells a queue pair in RTR that the peer exists. */
+/* The first packet has arrived at a queue pair in RTR: raises IBV_EVENT_COMM_EST. */
 static void establish(struct soft_qp *qp)
 {
     qp->resp.established = true;
@@ -59,7 +64,8 @@ static bool is_ours(const struct soft_packet *packet)
     return (packet->pkey & SOFT_PKEY_MASK) == (SOFT_PKEY & SOFT_PKEY_MASK);
 }
 
-/* No queue pair has this number and transport; the packet may be for a multicast group. Separate from the fast path. */
+/* Handles a packet for which no queue pair has the number and transport; it may be for a multicast group. Separate from
+ * the fast path. */
 static __attribute__((noinline)) void stray(struct soft_context *context, struct soft_packet *packet,
                                             const struct soft_path *path, const uint8_t *bytes,
                                             const uint8_t *whole)
@@ -78,7 +84,8 @@ static void input_packet(struct ibv_context *ibv, const struct soft_path *path, 
                          const uint8_t *whole, size_t length, enum soft_payload where,
                          struct soft_target *target) __attribute__((always_inline));
 
-/* The headers are at `bytes`. The payload is behind the place of the headers at `whole`. */
+/* Processes one packet of `length` bytes. Its headers are read from `bytes`, its payload from `whole`, behind the
+ * headers there; soft_input_shared() has copied only the headers. */
 static inline void input_packet(struct ibv_context *ibv, const struct soft_path *path, const uint8_t *bytes,
                                 const uint8_t *whole, size_t length, enum soft_payload where,
                                 struct soft_target *target)

@@ -27,7 +27,8 @@ struct soft_mr {
     int access;
     /* lkey and rkey. The copies in ibv are for the application to read, and are not used for checks. */
     uint32_t key;
-    /* Its pages may vanish without notice: those of a file, of shared memory, or paged on demand (core/base/nofault.h). */
+    /* Its pages may vanish without notice (of a file, of shared memory, or paged on demand), so the engine accesses
+     * them only with the functions of core/base/nofault.h, where a missing page is an error and raises no signal. */
     bool nofault;
     bool on_demand; /* Its pages are first looked up when they are used, not at registration. */
     /* Not memory, but the bytes of `file` from `start` on: always nofault, and only a source of sends. */

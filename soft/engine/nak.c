@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * nak.c - requests that a responder cannot execute: the NAK for the peer, the event or completion for the
- * application, and the queue pair's state.
+ * nak.c - the responder's errors: for a request that it cannot execute it requests a NAK for the peer (response.c sends
+ * it), reports the error to the application by a completion or an asynchronous event, and puts the queue pair into the
+ * error state. If no receive is posted it requests an RNR NAK, and the queue pair keeps its state.
  */
 #include "engine.h"
 
@@ -19,8 +20,8 @@ static enum ibv_event_type event_of(enum ibv_wc_status status)
 }
 
 /* The queue pair had already failed, and still had to send a NAK and the responses before it (soft_qp_fail); now one of
- * those responses fails. It and those behind it are dropped, or the queue pair would try forever. The peer must learn
- * of the first of its requests that failed, so this NAK replaces a later one. */
+ * those responses fails. Drops it and those behind it, or the queue pair would try forever. The NAK must name the first
+ * request that failed, so it replaces a pending NAK with a higher PSN. */
 static void fail_owed_answer(struct soft_qp *qp, uint64_t psn, uint8_t syndrome)
 {
     const struct soft_responder *resp = &qp->resp;
@@ -54,9 +55,10 @@ void soft_responder_fail(struct soft_qp *qp, uint64_t psn, uint8_t syndrome, enu
     soft_qp_fail(qp);
 }
 
-/* The packet with PSN `expected` cannot be executed. On an unreliable transport no NAK can be sent, so an invalid
- * message or one that does not fit is dropped (class D of the specification). An error of the local receive is reported
- * nevertheless, and a receive that was taken from a shared queue cannot be kept for the next message (class E). */
+/* The packet with PSN `expected` cannot be executed. On an unreliable transport no NAK can be sent, so a message that
+ * is invalid or does not fit is dropped (class D of the specification). But an error of the local receive fails the
+ * queue pair there, too, and so does a message that is too long for a receive that was taken from a shared queue,
+ * because that receive cannot be kept for the next message (class E). */
 void soft_refuse(struct soft_qp *qp, uint8_t syndrome, enum ibv_wc_status status)
 {
     bool ours = status == IBV_WC_LOC_PROT_ERR || (status == IBV_WC_LOC_LEN_ERR && soft_srq_of(qp) != NULL);

@@ -34,7 +34,7 @@ struct soft_context;
 struct soft_objects {
     struct soft_object {
         enum soft_kind kind;
-        uint32_t next; /* Next unused slot, while this one is unused; `room`: there is none. */
+        uint32_t next; /* Next unused entry, while this one is unused; `room`: there is none. */
         const void *object;
     } * slots; /* by handle */
     uint32_t room, unused;

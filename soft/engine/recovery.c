@@ -7,7 +7,7 @@
 #define TRUSTED 2       /* timed answers that make an estimate */
 #define DOUBLINGS 10    /* maximum doublings of the time until a probe */
 #define IN_VAIN 3       /* NAKs without progress that do not reduce the window */
-#define GUESSED 1000000 /* ns by which a round trip may differ from another measurement of it. */
+#define GUESSED 1000000 /* ns by which a round trip may differ from another measurement of it */
 
 void soft_recovery_begin(struct soft_recovery *recovery)
 {

@@ -6,8 +6,8 @@
  * una, wherever in a message that is: each packet is built from the work request and the application's memory.
  *
  * The window limits how many packets are unacknowledged, so that the peer's socket buffer can hold them. The responses
- * of a READ count, too: they arrive in this side's socket buffer, and nothing else tells the responder how fast they may
- * come. A long READ is therefore asked for in parts.
+ * of a READ count, too: they arrive in this side's socket buffer, and the responder has no other limit for them. The
+ * requester therefore requests a long READ in parts.
  *
  * On an unreliable transport nothing is acknowledged: una follows next, and a request completes when its last packet
  * has been sent. The link may then ask for a pause, so that the queue pair does not send faster than the peer reads.
@@ -30,9 +30,10 @@ static uint32_t room(const struct soft_requester *req)
     return out >= req->recovery.window ? 0 : (uint32_t)(req->recovery.window - out);
 }
 
-/* Number of PSNs that the next packet uses. A READ request asks for a window's worth of data; the rest follows when
- * these have arrived. Where nothing is lost it asks for all of them. A repeated request asks for all that has been asked
- * for, and for no more: the responder may not have received the first one, or it answers only a part of that. */
+/* Number of PSNs that the next packet uses. A READ request requests at most a window of response packets; the requester
+ * requests the rest when these have arrived. On a lossless link it requests all. A repeated request covers exactly the
+ * responses that were requested before: the responder may not have received that request, or it answers a part of
+ * it. */
 static uint32_t span(const struct soft_qp *qp, const struct soft_send *send)
 {
     const struct soft_requester *req = &qp->req;
@@ -425,9 +426,9 @@ static bool fills_no_burst(const struct soft_qp *qp)
     return packets < qp->turn && !soft_send_answered(send) && send->psn + send->packets - req->next > packets;
 }
 
-/* The window is nearly full. A burst costs about the same whatever its length, so the requester does not send less than
- * a full one: it waits for an acknowledgement that makes space for a full burst. The last packet of this turn asks for
- * that acknowledgement. False: it waits. */
+/* The window is nearly full. A burst costs about the same for any length, so the requester does not send less than a
+ * full one: it waits for an acknowledgement that makes space for a full burst. The last packet of this turn asks for
+ * that acknowledgement. False: the requester waits. */
 static __attribute__((noinline)) bool goes_on(struct soft_qp *qp)
 {
     struct soft_requester *req = &qp->req;

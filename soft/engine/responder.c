@@ -29,7 +29,7 @@ static void refuse_vanished(struct soft_qp *qp)
     soft_refuse(qp, SOFT_SYNDROME_OPERATION, IBV_WC_LOC_PROT_ERR);
 }
 
-/* ---- What a packet must be, to be the next ---- */
+/* ---- Checks of the next packet ---- */
 
 /* The next packet of a message must be of the same kind; all but the last have full length. */
 static bool in_sequence(const struct soft_qp *qp, const struct soft_packet *packet)
@@ -67,7 +67,7 @@ static bool take_receive(struct soft_qp *qp, const struct soft_packet *packet, s
     return true;
 }
 
-/* ---- Carrying out ---- */
+/* ---- Execution ---- */
 
 static bool scatter_payload(struct soft_qp *qp, const struct soft_packet *packet)
 {

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * response.c - what a responder sends: one ACK or NAK for all packets since the last one, and the data of READs and
- * atomics.
+ * response.c - builds and sends the responder's packets: READ responses and atomic responses, and one ACK or NAK for
+ * all request packets since the last one. (In the code, `answer` is an ACK or NAK, or any packet of a responder.)
  *
- * Responses are sent in the order of their PSNs, so an ACK or NAK waits until the READs before it are served. The last
- * max_dest_rd_atomic READs and atomics are remembered, so that the response can be repeated: a READ reads memory again,
- * an atomic returns its first result.
+ * Responses are sent in the order of their PSNs, so an ACK or NAK waits until the READs before it have been answered.
+ * The responder remembers the last max_dest_rd_atomic READs and atomics (struct soft_resource), so that it can repeat
+ * the response: a READ reads memory again, an atomic returns its first result.
  *
- * A READ or an atomic is only answered by its data; no ACK has its PSN. A peer that takes such an ACK for the answer,
- * as Linux's rxe does, would continue without the data if they are lost, or overtaken by the ACK. The data acknowledge
- * what precedes them.
+ * A READ or an atomic is answered only by its data; no ACK has its PSN. A peer that takes such an ACK for the answer,
+ * as Linux's rxe does, would continue without the data if the data are lost, or overtaken by the ACK. The data also
+ * acknowledge all PSNs before them.
  */
 #include "core/base/bytes.h"
 #include "engine.h"
 #include "mw.h"
 
 #define ACK_PATIENCE 4 /* packets for which an ACK may be delayed */
-/* ACK requests for which an ACK may be delayed: a requester makes four in its window. */
+/* Number of ACK requests that may be pending while an ACK is delayed: a requester sends four in each window. */
 #define ASKS_PATIENCE 3
 
 static unsigned places(const struct soft_qp *qp)
@@ -26,7 +26,7 @@ static unsigned places(const struct soft_qp *qp)
 
 /* ---- Remembered READs and atomics ---- */
 
-/* Remembers a request and starts to answer it. False: more outstanding requests than agreed. */
+/* Remembers a request and starts to answer it. False: the peer has more outstanding requests than agreed. */
 bool soft_resource_add(struct soft_qp *qp, const struct soft_packet *packet)
 {
     struct soft_responder *resp = &qp->resp;
@@ -210,7 +210,8 @@ void soft_answer_nak(struct soft_qp *qp, uint64_t psn, uint8_t syndrome)
     soft_work(qp);
 }
 
-/* Only where a message or a gap shows that packets were on their way; other queue pairs have lost nothing. */
+/* Requests a NAK, but only if an incomplete message or a gap shows that more packets had been sent; other queue pairs
+ * have lost nothing that is known. */
 void soft_answer_overflow(struct soft_qp *qp)
 {
     const struct soft_responder *resp = &qp->resp;
@@ -220,8 +221,8 @@ void soft_answer_overflow(struct soft_qp *qp)
         soft_answer_nak(qp, qp->resp.expected, SOFT_SYNDROME_SEQUENCE);
 }
 
-/* What a pending sequence or RNR NAK becomes when it is sent: packets that arrived in another order may have filled or
- * moved the gap. */
+/* Stores syndrome and PSN of the pending NAK as they must be now, when it is sent. A sequence or RNR NAK may have
+ * become obsolete and turn into an ACK, because packets that arrived in another order have filled or moved the gap. */
 static void nak_by_now(struct soft_responder *resp, uint8_t *syndrome, uint64_t *psn)
 {
     *syndrome = resp->syndrome;
@@ -245,7 +246,7 @@ static void count(struct soft_qp *qp, uint8_t syndrome)
         counters->naks_sent++;
 }
 
-/* False: the caller must check again what it has to send. */
+/* Builds an ACK or NAK packet. False: the caller must check again what it has to send. */
 static bool put_one_aeth(struct soft_qp *qp, uint8_t syndrome, uint64_t psn)
 {
     struct soft_bth bth = {.opcode = qp->ack, .qpn = qp->attr.dest_qp_num, .psn = (uint32_t)psn};
@@ -259,8 +260,9 @@ static bool put_one_aeth(struct soft_qp *qp, uint8_t syndrome, uint64_t psn)
     return true;
 }
 
-/* A sequence NAK acknowledges what precedes it. But Linux's rxe, a peer at RoCE's port, counts each NAK as a failed
- * retry until an ACK arrives, and gives up although everything arrives in the end. It therefore gets an ACK first. */
+/* True if an ACK must precede the NAK. A sequence NAK acknowledges all PSNs before it. But Linux's rxe, a peer at
+ * RoCE's port, counts each NAK as a failed retry until an ACK arrives, and fails its queue pair although everything
+ * arrives in the end. */
 static bool is_owed_progress(const struct soft_qp *qp, uint8_t syndrome)
 {
     return syndrome == SOFT_SYNDROME_SEQUENCE && qp->resp.data > qp->resp.acked &&

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * schedule.c - schedules the queue pairs; also contains what links and the service thread call when packets have arrived or
- * time has passed.
+ * schedule.c - decides which queue pair sends next, round robin. It also contains the engine's entry points for links,
+ * polling threads and the service thread: after packets have arrived, and when timers may be due.
  *
- * Queue pairs with something to send are on the work list. Each gets a turn of at most one burst of responses and one
- * burst of requests, then the next one. A step is bounded by the bytes that it sends and by its number of turns, so
- * that the lock is not held for long. If work remains after a step, soft_deadline() returns 0.
+ * Queue pairs with something to send are on the context's work list. In its turn a queue pair sends at most one burst
+ * of requests and one burst of responses; then the next one has its turn. A step is a number of turns. It is bounded by
+ * the bytes that it sends and by the number of turns, so that the lock is not held for long. If work remains after a
+ * step, soft_deadline() returns 0, and the caller must run another step.
  */
 #include "engine.h"
 
 #define STEP_BYTES UINT64_C(1048576)
 #define TURN_BYTES                                                                                             \
-    64 /* Bytes that a turn counts for besides what it sends: 16,384 turns that send nothing are a step. */
+    64 /* Bytes that a turn counts for, added to what it sends: 16,384 turns that send nothing are a step. */
 
 uint64_t soft_now(struct soft_context *context)
 {
@@ -54,7 +55,7 @@ static bool waits(const struct soft_qp *qp)
     return qp->context->patient && !soft_requester_ready(qp) && soft_answer_can_wait(qp);
 }
 
-/* True if its link is full. The link calls soft_link_drained() later. */
+/* True if the queue pair's link is full. The link calls soft_link_drained() when it has space again. */
 static bool is_held(struct soft_qp *qp)
 {
     struct soft_link *link = qp->path.link;
@@ -97,7 +98,8 @@ size_t soft_qps(struct ibv_context *ibv)
     return soft_context_of(ibv)->qp_count;
 }
 
-/* In the usual case one queue pair has an acknowledgement to send, which is delayed. */
+/* True if a step would send nothing. Often one queue pair is on the work list, with an acknowledgement that is
+ * delayed. */
 static bool nothing_to_do(const struct soft_context *context)
 {
     const struct soft_qp *qp = TAILQ_FIRST(&context->work);
@@ -135,14 +137,15 @@ static __attribute__((noinline)) void step(struct soft_context *context)
         soft_timer_started(context);
 }
 
-/* True if a timer is due before looks_at, when the application said it would poll again, or if looks_at is over.
- * Compares with the last known time, which is recent: setting a timer reads the clock. */
+/* True if a timer is due at `due`, and the application may not poll in time: that is before `looks_at`, the time at
+ * which the application said it would poll again, or `looks_at` has passed. Compares with the last known time, which is
+ * recent: setting a timer reads the clock. */
 static bool is_due_before(const struct soft_context *context, uint64_t due)
 {
     return due != NEVER_NS && (due < context->looks_at || context->looks_at <= context->now);
 }
 
-/* Updates `waits`: must something be done before the application sleeps? */
+/* Updates `waits`: whether soft_prepare_sleep() must be called before the application sleeps. */
 static void note_waits(struct soft_context *context)
 {
     atomic_store_explicit(&context->waits,
@@ -219,7 +222,7 @@ int soft_progress(struct ibv_context *ibv)
     return progress(soft_context_of(ibv));
 }
 
-/* True if packets from its peer arrive at this local port. */
+/* True if packets for this queue pair arrive at this local port. */
 static bool is_reached_at(const struct soft_qp *qp, in_port_t port)
 {
     in_port_t own = qp->path.local.in.sin_port; /* at the same place in sockaddr_in6 */

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * timeout.c - what a requester does when the peer does not answer.
+ * timeout.c - the requester's ACK timeout (in the code, `silence`: the time without an answer of the peer) and its
+ * probes.
  *
- * The ACK timer starts with the first packet of a flight, and again with each progress. When it expires, a retry is
- * used up, as verbs define it. Before that, if recovery.h has an estimate of when an answer is due, the oldest packet
- * is sent once more (a probe). A probe does not change the ACK timer, so an unreachable peer is given up at the same
- * time with probes and without.
+ * The requester starts the ACK timer when it sends the first of its unacknowledged packets, and restarts it whenever
+ * some packets are acknowledged. When the timer expires, the requester uses up a retry, as verbs define it, and sends
+ * the packets again. Before that, if recovery.h has an estimate of when an answer is due, the requester sends the
+ * oldest packet once more (a probe). A probe does not change the ACK timer, so the queue pair fails at the same time
+ * with probes and without.
+ *
+ * On a lossless link an expired timer uses up a retry, but nothing is sent again. A link that is full because the peer
+ * reads nothing is handled in the same way.
  */
 #include "engine.h"
 
-/* Sets the queue pair's timer to the next probe or to the end of the ACK timer. */
+/* Sets the queue pair's timer to the next probe or to the end of the ACK timeout, whichever is earlier. */
 static void await(struct soft_qp *qp, uint64_t now)
 {
     uint64_t patience =
@@ -49,7 +54,7 @@ void soft_silence_broken(struct soft_qp *qp)
     }
 }
 
-/* The link is full because the peer reads nothing: treated like a peer that does not answer. */
+/* The link is full because the peer reads nothing: starts the ACK timer, as for a peer that does not answer. */
 void soft_silence_held(struct soft_qp *qp)
 {
     if (qp->deadline != NEVER_NS || qp->attr.timeout == 0 || !soft_requester_ready(qp))
@@ -58,7 +63,7 @@ void soft_silence_held(struct soft_qp *qp)
     soft_timer_set(qp, qp->req.expiry);
 }
 
-/* Lossless link: nothing is sent again, only the retries are counted. */
+/* Lossless link: counts a retry and restarts the timer; sends nothing again. */
 static void wait_on(struct soft_qp *qp)
 {
     if (!soft_completer_waits(qp))
@@ -93,7 +98,7 @@ void soft_timers(struct ibv_context *ibv)
 
     context->now_known = false;
     now = soft_now(context);
-    /* Each timer at most once, also if it is due again at once. */
+    /* Handles each timer at most once, even if it is due again at once. */
     for (size_t left = context->heap_count; left > 0 && soft_timer_next(context) <= now; left--) {
         struct soft_qp *qp = context->heap[0].qp;
 

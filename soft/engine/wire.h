@@ -12,7 +12,7 @@
  *
  * One mutex for each context guards all objects of the context. A function or callback marked (locked) is called with
  * this mutex held: the engine holds it when it calls a callback, and a link takes it with soft_lock() before it calls
- * the engine. A burst (in the code: burst) is a run of packets that one call of a link sends.
+ * the engine. A burst is a run of packets that one call of a link sends.
  */
 #ifndef SOFT_WIRE_H
 #define SOFT_WIRE_H
@@ -72,7 +72,7 @@ struct soft_path {
 #define SOFT_ACKED 0x80u
 #define SOFT_ACKED_SHIFT 24
 
-/* Payload that a link sends from where it is. */
+/* Payload that a link sends directly from its memory or file. */
 struct soft_source {
     const uint8_t *memory; /* NULL: the bytes are those of `file` from the offset `place` on */
     int file;
@@ -119,9 +119,9 @@ struct soft_link {
     /*
      * (locked) For a link that sends payload directly from registered memory or files. gather() asks the link to send
      * the bytes of `from` in place of those at `to`, which is in the buffer that room() returned. The memory, or the
-     * file descriptor, stays valid until the peer acknowledges PSN `psn` or the engine calls settle(). False: the engine
-     * copies the bytes to `to`. settle() announces that such memory becomes invalid; the link copies the bytes that it
-     * has not sent yet. Both are NULL if all payload is copied.
+     * file descriptor, stays valid until the peer acknowledges PSN `psn` or the engine calls settle(). False: the
+     * engine copies the bytes to `to`. settle() announces that such memory becomes invalid; the link copies the bytes
+     * that it has not sent yet. Both are NULL if all payload is copied.
      */
     bool (*gather)(struct soft_link *link, uint8_t *to, const struct soft_source *from, uint64_t psn);
     void (*settle)(struct soft_link *link);
@@ -155,7 +155,7 @@ struct soft_wire {
      * polled for a while. */
     bool unwatched;
 
-    uint64_t grain; /* by how many ns calls of soft_timers(), and answers, may be late */
+    uint64_t grain; /* by how many ns calls of soft_timers(), and the peer's answers, may be late */
 
     /* (locked) Passes packets that have arrived to soft_input() and returns their number. It processes a few bursts at
      * most, so that the lock is not held for long. NULL if the links call soft_input() on their own. */

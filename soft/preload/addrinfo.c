@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rdma_getaddrinfo: the system's getaddrinfo in librdmacm's terms. Librdmacm's own wants the kernel's RDMA. */
+/* addrinfo.c - rdma_getaddrinfo(), which calls the C library's getaddrinfo() and converts the result. librdmacm's
+ * function can't be used, because it needs the kernel's RDMA subsystem. */
 #include <errno.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
 #include "preload.h"
 
-/* Which port space carries queue pairs of a type, and the other way round. */
+/* The port space for queue pairs of a type; qp_type() converts back. */
 static enum rdma_port_space port_space(enum ibv_qp_type type)
 {
     return type == IBV_QPT_UD ? RDMA_PS_UDP : RDMA_PS_TCP;
@@ -30,7 +31,8 @@ static bool copy(struct sockaddr **to, socklen_t *to_length, const struct sockad
     return true;
 }
 
-/* The address of the end that was asked for. False: out of memory. */
+/* Stores the address that was looked up: the source with RAI_PASSIVE, otherwise the destination. False: out of
+ * memory. */
 static bool fill(struct rdma_addrinfo *res, const struct addrinfo *found)
 {
     bool passive = (res->ai_flags & RAI_PASSIVE) != 0;
@@ -62,7 +64,7 @@ static int find(const char *node, const char *service, struct rdma_addrinfo *res
     return error;
 }
 
-/* What the hints say of an end that was not asked for, which may be both. False: out of memory. */
+/* Copies addresses from the hints that were not looked up. `asked`: one was looked up. False: out of memory. */
 static bool complete(struct rdma_addrinfo *res, const struct rdma_addrinfo *hints, bool asked)
 {
     return (asked || copy(&res->ai_dst_addr, &res->ai_dst_len, hints->ai_dst_addr, hints->ai_dst_len)) &&

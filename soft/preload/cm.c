@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The symbols of librdmacm: all identifiers are the embedded device's. */
+/* cm.c - the symbols of librdmacm: all identifiers are the software device's. */
 #include <errno.h>
 #include <stdlib.h>
 #include <rdma/rdma_verbs.h>
@@ -124,7 +124,7 @@ EXPORT int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
     return soft_notify(id, event);
 }
 
-/* ---- Groups ---- */
+/* ---- Multicast groups ---- */
 
 EXPORT int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
 {
@@ -204,7 +204,7 @@ EXPORT int rdma_get_request(struct rdma_cm_id *listener, struct rdma_cm_id **id)
 
 /* ---- Devices ---- */
 
-/* That of all identifiers. */
+/* A list of one context: the shared one, which all identifiers use. */
 EXPORT struct ibv_context **rdma_get_devices(int *count)
 {
     struct soft_home *home = home_shared();
@@ -222,7 +222,7 @@ EXPORT void rdma_free_devices(struct ibv_context **list)
     free(list);
 }
 
-/* ---- What the device doesn't have ---- */
+/* ---- Not supported ---- */
 
 static int not_supported(void)
 {
@@ -230,7 +230,8 @@ static int not_supported(void)
     return -1;
 }
 
-/* Vendors' extensions of connections: this one has none, and tells its peer of none. */
+/* ECE, vendors' extensions of connections. The device has none: it ignores the local ones and sends none to the
+ * peer. */
 EXPORT int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 {
     if (id != NULL && ece != NULL)
@@ -250,7 +251,7 @@ EXPORT int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data, uint
     return soft_reject(id, private_data, length);
 }
 
-/* Later releases', which not all headers have. */
+/* Functions of later releases of rdma-core, which not all headers declare. */
 int preload_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *service,
                              const struct rdma_addrinfo *hints) __asm__("rdma_resolve_addrinfo");
 int preload_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info) __asm__("rdma_query_addrinfo");

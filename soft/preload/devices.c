@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The list of devices: the embedded one first, then rdma-core's. */
+/* devices.c - the list of devices: the software device first, then rdma-core's; opening and closing them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ static bool is_our_device(const struct ibv_device *device)
     return device == soft_the_device();
 }
 
-/* Without kernel support rdma-core has no list, and ENOSYS: that is none. */
+/* rdma-core's list. Without kernel support rdma-core returns NULL with ENOSYS, which counts as an empty list. */
 static struct ibv_device **their_list(int *count)
 {
     struct ibv_device **(*theirs)(int *) =
@@ -30,7 +30,7 @@ static void free_theirs(struct ibv_device **theirs)
         real(ibv_free_device_list)(theirs);
 }
 
-/* One piece from malloc, as rdma-core's is: some programs (qperf) give it to free(). */
+/* The list is one block from malloc(), like rdma-core's: some programs (qperf) pass it to free(). */
 EXPORT struct ibv_device **ibv_get_device_list(int *count)
 {
     int others = 0;
@@ -46,7 +46,8 @@ EXPORT struct ibv_device **ibv_get_device_list(int *count)
     list[0] = soft_the_device();
     for (int i = 0; i < others; i++)
         list[i + 1] = theirs[i];
-    list[end + 1] = (struct ibv_device *)theirs; /* behind what the program sees */
+    list[end + 1] =
+        (struct ibv_device *)theirs; /* behind the NULL that ends the list: ibv_free_device_list() */
     if (count != NULL)
         *count = others + 1;
     return list;
@@ -87,7 +88,8 @@ EXPORT int ibv_close_device(struct ibv_context *context)
     return dispatch(context, soft_close_device, ibv_close_device, context);
 }
 
-/* The embedded device's contexts are their process's own, and no descriptor leads to one. */
+/* The software device's contexts have no descriptor by which another process could import them, so only rdma-core's can
+ * be imported. */
 EXPORT struct ibv_context *ibv_import_device(int fd)
 {
     struct ibv_context *(*theirs)(int) = (struct ibv_context * (*)(int)) preload_find("ibv_import_device");
@@ -98,7 +100,8 @@ EXPORT struct ibv_context *ibv_import_device(int fd)
     return context;
 }
 
-/* Rdma-core's own ends it at its first line's end, and so do we; the size in front of that. */
+/* Like rdma-core's ibv_read_sysfs_file(): stores the text without its newline, with a 0, and cut to fit into `size`
+ * bytes. Returns the number of bytes before the 0; or -1 and errno. */
 static int read_ours(const char *folder, const char *file, char *buffer, size_t size)
 {
     struct tree_place place;

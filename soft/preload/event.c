@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The symbols of libibverbs about completion queues, and about events of all kinds. */
+/* event.c - the symbols of libibverbs for completion queues, completion channels and asynchronous events. */
 #include "preload.h"
 
 EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
@@ -55,7 +55,7 @@ EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_eve
     return dispatch(context, soft_get_async_event, ibv_get_async_event, context, event);
 }
 
-/* An event tells whose it is by what it is about. */
+/* The context of an event: that of the object in it. NULL: the event is about a port or device. */
 static const struct ibv_context *context_of(const struct ibv_async_event *event)
 {
     switch (event->event_type) {
@@ -78,7 +78,7 @@ static const struct ibv_context *context_of(const struct ibv_async_event *event)
     }
 }
 
-/* Events about a whole port or device are not counted, whoever's they are. */
+/* Events about a port or device need no acknowledgement, whichever device reported them. */
 EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
 {
     const struct ibv_context *context = context_of(event);

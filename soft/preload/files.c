@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * files.c - the files of a device. The embedded one has none, but some programs leave out a device whose file
- * in /dev/infiniband isn't there (UCX), or look for devices in /sys/class/infiniband alone (ibstat, Open MPI,
- * scripts). They are told what they would be of files that are there (tree.h).
+ * files.c - the C library's functions that open and examine files (open(), stat(), access() ...), with the device's
+ * files (tree.h). The software device has no files in the system, but some programs ignore a device without a file in
+ * /dev/infiniband (UCX), or search for devices only in /sys/class/infiniband (ibstat, Open MPI, scripts).
  *
- * Only where the system itself has found none: so nothing else changes.
+ * Each function calls the C library's first, and answers for the tree only if that finds no file. Therefore nothing
+ * else changes for the program.
  */
 #undef _FORTIFY_SOURCE /* it makes open and realpath inline */
 #include <assert.h>
@@ -20,20 +21,20 @@
 #include "preload.h"
 #include "tree.h"
 
-#define PAGE 4096 /* what a file in sysfs says of its size */
+#define PAGE 4096 /* the size that stat() reports for a file in sysfs */
 #define ANYBODY_READS (S_IRUSR | S_IRGRP | S_IROTH)
 #define ANYBODY_ENTERS (S_IXUSR | S_IXGRP | S_IXOTH)
 
 static_assert(sizeof(struct stat) == sizeof(struct stat64), "files are large throughout");
 
-/* ---- What a file is ------------------------------------------------------------------------------------ */
+/* ---- stat() and its variants --------------------------------------------------------------------------- */
 
 static mode_t mode_of(const struct tree_place *place)
 {
     return place->kind == TREE_FOLDER ? S_IFDIR | ANYBODY_READS | ANYBODY_ENTERS : S_IFREG | ANYBODY_READS;
 }
 
-/* Links say nothing of a folder's folders where there is but one. */
+/* A directory has one link, too; programs then do not derive the number of subdirectories from it. */
 static void describe(const struct tree_place *place, struct stat *buffer)
 {
     *buffer = (struct stat){
@@ -57,7 +58,7 @@ static void describe_more(const struct tree_place *place, struct statx *buffer)
     };
 }
 
-/* In place of a call that has failed with `result`. */
+/* Called after the C library's function has returned `result`: answers for the tree if it has failed. */
 static int stat_failed(int result, int folder, const char *path, struct stat *buffer)
 {
     struct tree_place place;
@@ -80,7 +81,7 @@ EXPORT int lstat(const char *path, struct stat *buffer)
     return stat_failed(real(lstat)(path, buffer), AT_FDCWD, path, buffer);
 }
 
-/* What is open is memory, and in no folder. */
+/* If the descriptor is of a file of the tree, describes that file instead of the memfd, which has no link. */
 static void stat_opened(int fd, struct stat *buffer)
 {
     struct tree_place place;
@@ -107,7 +108,7 @@ EXPORT int fstatat(int folder, const char *path, struct stat *buffer, int flags)
     return stat_failed(result, folder, path, buffer);
 }
 
-/* The same where files may be large. */
+/* The variants for large files. */
 EXPORT int stat64(const char *path, struct stat64 *buffer)
 {
     return stat(path, (struct stat *)(void *)buffer);
@@ -128,7 +129,7 @@ EXPORT int fstat64(int fd, struct stat64 *buffer)
     return fstat(fd, (struct stat *)(void *)buffer);
 }
 
-/* And as programs call them that were built before glibc 2.33. */
+/* Programs that were built before glibc 2.33 call these. */
 int __xstat(int version, const char *path, struct stat *buffer);
 int __lxstat(int version, const char *path, struct stat *buffer);
 int __fxstat(int version, int fd, struct stat *buffer);
@@ -140,7 +141,7 @@ int __fxstatat64(int version, int folder, const char *path, struct stat64 *buffe
 
 EXPORT int __xstat(int version, const char *path, struct stat *buffer)
 {
-    (void)version; /* x86-64 and its like know one */
+    (void)version; /* 64-bit architectures have one version only */
     return stat(path, buffer);
 }
 
@@ -191,7 +192,7 @@ EXPORT int statx(int folder, const char *path, int flags, unsigned mask, struct 
     int result = real(statx)(folder, path, flags, mask, buffer);
     struct tree_place place;
 
-    if (result == 0) { /* whatever has a path is in a folder; there may be none, not even "" */
+    if (result == 0) { /* with AT_EMPTY_PATH `path` may be NULL; a memfd has no link */
         if (flags & AT_EMPTY_PATH && S_ISREG(buffer->stx_mode) && buffer->stx_nlink == 0 &&
             tree_opened(&place, folder))
             describe_more(&place, buffer);
@@ -205,7 +206,7 @@ EXPORT int statx(int folder, const char *path, int flags, unsigned mask, struct 
     return 0;
 }
 
-/* ---- What may be done with it -------------------------------------------------------------------------- */
+/* ---- Access rights, links, attributes ------------------------------------------------------------------ */
 
 EXPORT int faccessat(int folder, const char *path, int mode, int flags)
 {
@@ -249,7 +250,7 @@ EXPORT ssize_t readlinkat(int folder, const char *restrict path, char *restrict 
     return readlink_failed(real(readlinkat)(folder, path, buffer, room), folder, path, buffer, room);
 }
 
-/* What ls -l asks for: there are none. */
+/* Extended attributes, which ls -l reads. The tree's files have none. */
 static ssize_t attribute_failed(ssize_t result, const char *path)
 {
     struct tree_place place;
@@ -283,7 +284,7 @@ EXPORT char *realpath(const char *restrict path, char *restrict resolved)
     return memcpy(resolved, place.path, strlen(place.path) + 1);
 }
 
-/* As programs call it that were built to find overflows. */
+/* Programs that were built with _FORTIFY_SOURCE call this. */
 EXPORT char *__realpath_chk(const char *path, char *resolved, size_t room);
 EXPORT char *__realpath_chk(const char *path, char *resolved, size_t room)
 {
@@ -302,7 +303,7 @@ static int open_any(int folder, const char *path, int flags, mode_t mode)
     return fd != -1 || !tree_stands_in(&place, folder, path) ? fd : tree_open(&place, flags);
 }
 
-/* The argument behind `flags`, which is there if a file may be made. */
+/* The argument behind `flags`, which exists only if the call may create a file. */
 #define MODE(flags)                                                                                            \
     ({                                                                                                         \
         mode_t mode_ = 0;                                                                                      \
@@ -335,7 +336,7 @@ EXPORT int openat64(int folder, const char *path, int flags, ...)
     return open_any(folder, path, flags | O_LARGEFILE, MODE(flags));
 }
 
-/* As programs call it that were built to find overflows: no file is made. */
+/* Programs that were built with _FORTIFY_SOURCE call these. They create no file. */
 EXPORT int __open_2(const char *path, int flags);
 EXPORT int __open64_2(const char *path, int flags);
 EXPORT int __openat_2(int folder, const char *path, int flags);

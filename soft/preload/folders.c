@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * folders.c - lists of the device's files (tree.h). A folder that the system has as well is listed with what it
- * has there before, so that the embedded device stands beside the kernel's.
+ * folders.c - the C library's functions that list directories (opendir(), readdir(), scandir(), glob() ...), with the
+ * device's files (tree.h). If the system has the directory, too, its entries are listed first, so that the software
+ * device appears next to the kernel's devices.
  *
- * A DIR of ours begins with a mark that none of the C library's begins with: there it is a descriptor, or a
- * place in a folder.
+ * A DIR of this library is a struct folder. It begins with a mark that tells it from the C library's DIR, whose first
+ * word is a descriptor or a position in the directory.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -21,11 +22,11 @@
 #define MARK UINT64_C(0xe85f01de85f01de8)
 #define DOTS 2 /* "." and ".." */
 
-struct folder { /* one thread's at a time, as any DIR */
+struct folder { /* used by one thread at a time, as any DIR */
     uint64_t mark;
-    DIR *theirs; /* the system's, or NULL: there is none */
-    int fd;      /* or -1: nobody has asked for one */
-    int count, at;
+    DIR *theirs;   /* the system's directory, or NULL */
+    int fd;        /* -1: dirfd() was not called yet */
+    int count, at; /* number of `names`; position among them, counting "." and ".." if `theirs` is NULL */
     struct tree_place place;
     struct dirent entry;
     char names[TREE_NAMES][TREE_NAME];
@@ -38,13 +39,14 @@ static struct folder *ours(DIR *stream)
     return folder != NULL && folder->mark == MARK ? folder : NULL;
 }
 
-/* Whether a path is one of the tree's. A relative one may only look so: it is from where the process is. */
+/* Whether a path is one of the tree's. Only absolute paths: a relative one depends on the process's working
+ * directory. */
 static bool leads_there(struct tree_place *place, const char *path)
 {
     return path[0] == '/' && tree_find(place, "", path);
 }
 
-/* What the system has under the same name is the system's. */
+/* Removes the names that the system has in the same directory, which it lists itself. */
 static void leave_out(struct folder *folder)
 {
     struct stat found;
@@ -58,7 +60,7 @@ static void leave_out(struct folder *folder)
     folder->count = kept;
 }
 
-/* NULL: out of memory. */
+/* Creates a DIR of this library. NULL: out of memory. */
 static DIR *make(const struct tree_place *place, DIR *theirs, int fd)
 {
     struct folder *folder = calloc(1, sizeof *folder);
@@ -148,7 +150,7 @@ EXPORT int dirfd(DIR *stream)
 
 /* ---- Reading ------------------------------------------------------------------------------------------- */
 
-/* The next of ours; NULL: there are no more. */
+/* The next of this library's entries; NULL: there are no more. */
 static struct dirent *next(struct folder *folder)
 {
     struct dirent *entry = &folder->entry;
@@ -160,7 +162,7 @@ static struct dirent *next(struct folder *folder)
     name = at < dots ? &".."[at == 0] : folder->names[at - dots];
     snprintf(entry->d_name, sizeof entry->d_name, "%s", name);
     entry->d_type = at < dots ? DT_DIR : tree_type(&folder->place, name);
-    entry->d_ino = tree_number(&folder->place) ^ (uint64_t)(at + 1) << 1; /* not 0, which is nobody's */
+    entry->d_ino = tree_number(&folder->place) ^ (uint64_t)(at + 1) << 1; /* not 0, an invalid inode number */
     entry->d_reclen = sizeof *entry;
     entry->d_off = folder->at = at + 1;
     return entry;
@@ -178,7 +180,7 @@ EXPORT struct dirent *readdir(DIR *stream)
     return entry != NULL ? entry : next(folder);
 }
 
-/* Programs from before the C library called it obsolete have it; its own would take our mark for a lock. */
+/* Called by programs that are older than its deprecation. The C library's function would use the mark as a lock. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 EXPORT int readdir_r(DIR *restrict stream, struct dirent *restrict entry, struct dirent **restrict result)
@@ -198,7 +200,7 @@ EXPORT int readdir_r(DIR *restrict stream, struct dirent *restrict entry, struct
     return error;
 }
 
-/* The same where files may be large. */
+/* The variants for large files. */
 EXPORT struct dirent64 *readdir64(DIR *stream)
 {
     return (struct dirent64 *)(void *)readdir(stream);
@@ -223,7 +225,7 @@ EXPORT void rewinddir(DIR *stream)
         real(rewinddir)(folder->theirs);
 }
 
-/* Places among ours are negative where the system has some, too. */
+/* If the system has the directory, too, positions among this library's entries are negative. */
 EXPORT long telldir(DIR *stream)
 {
     struct folder *folder = ours(stream);
@@ -249,7 +251,7 @@ EXPORT void seekdir(DIR *stream, long place)
     }
 }
 
-/* ---- All at once: the C library's own would call its own readdir --------------------------------------- */
+/* ---- scandir(): the C library's would call the C library's readdir() ----------------------------------- */
 
 struct list {
     struct dirent **names;
@@ -345,7 +347,7 @@ static void close_for_glob(void *stream)
     closedir(stream);
 }
 
-/* The system's own, which looks where we tell it to. */
+/* The C library's glob(), which calls the functions above (GLOB_ALTDIRFUNC). */
 EXPORT int glob(const char *restrict pattern, int flags, int (*failed)(const char *, int),
                 glob_t *restrict found)
 {

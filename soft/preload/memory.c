@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The symbols of libibverbs that make and destroy protection domains, memory regions and address handles. */
+/* memory.c - the symbols of libibverbs for protection domains, memory regions and address handles. */
 #include <errno.h>
 #include "preload.h"
 
@@ -54,7 +54,7 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
     return dispatch(mr->context, our_dereg_mr, ibv_dereg_mr, mr);
 }
 
-/* Memory of other devices is beyond the processor's reach. */
+/* Not supported: the memory of a dma-buf may be another device's, which the CPU can't access. */
 static struct ibv_mr *reg_dmabuf(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
                                  int access)
 {
@@ -69,9 +69,9 @@ EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
     return dispatch(pd->context, reg_dmabuf, ibv_reg_dmabuf_mr, pd, offset, length, iova, fd, access);
 }
 
-/* ---- Of other processes ---- */
+/* ---- Objects of other processes ---- */
 
-/* A process's objects are its own here, so there are none to be had of others. */
+/* Not supported: no other process can have an object of the software device's contexts in this process. */
 
 static struct ibv_pd *import_pd(struct ibv_context *context, uint32_t handle)
 {
@@ -109,9 +109,9 @@ EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle
     return dispatch(context, import_dm, ibv_import_dm, context, handle);
 }
 
-/* ---- What later releases have ---- */
+/* ---- Functions of later releases of rdma-core ---- */
 
-/* Their structs are not in all headers, and need not be: of these the device has none. */
+/* Not all headers declare their structs, which are not needed here: the device does not support the functions. */
 struct ibv_mr *preload_reg_mr_ex(struct ibv_pd *pd, void *attr) __asm__("ibv_reg_mr_ex");
 void *preload_alloc_dmah(struct ibv_context *context, void *attr) __asm__("ibv_alloc_dmah");
 

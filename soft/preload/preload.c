@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Finding rdma-core's own functions, and what happens when the library is loaded and when its process forks. */
+/* preload.c - finds rdma-core's functions; code that runs when the library is loaded and when its process forks. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "soft/soft.h"
 #include "preload.h"
 
-/* The program may have no need of the library itself, but only a plug-in that it loads. */
+/* Looks a function up in a library that the program itself may not be linked to, but only a plug-in that it loads. */
 static void *find_in(const char *library, const char *name)
 {
     void *handle = dlopen(library, RTLD_LAZY | RTLD_LOCAL);
@@ -40,8 +40,8 @@ void *preload_real(const char *name)
     abort();
 }
 
-/* As EXS does: the child has no copies of the device's descriptors, so that peers notice when the parent dies,
- * and may open the device anew. */
+/* In the child of a fork, as EXS does: closes the copies of the device's descriptors, so that peers notice when the
+ * parent dies. The child may open the device again. */
 static void forked(void)
 {
     fds_after_fork_in_child();

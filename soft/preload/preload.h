@@ -30,7 +30,8 @@ void *preload_find(const char *name);
 /* Like preload_find(), but prints a message and exits instead of returning NULL. */
 void *preload_real(const char *name);
 
-/* rdma-core's function with its type; looked up once: every thread finds the same, so the atomic pairs with nothing. */
+/* rdma-core's function (or the C library's), with its type. It is looked up once. Relaxed: every thread finds the same
+ * address, so the atomic pairs with nothing. */
 #define real(name)                                                                                             \
     ({                                                                                                         \
         static _Atomic(void *) found_;                                                                         \
@@ -39,7 +40,7 @@ void *preload_real(const char *name);
         (__typeof__(name) *)atomic_load_explicit(&found_, memory_order_relaxed);                               \
     })
 
-/* Calls `ours` for objects of the software device, rdma-core's function for others. */
+/* Calls `ours` if the context is the software device's, and rdma-core's function otherwise. */
 #define dispatch(context, ours, name, ...)                                                                     \
     (soft_is_ours(context) ? (ours)(__VA_ARGS__) : real(name)(__VA_ARGS__))
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The symbols of libibverbs that ask a device about itself. */
+/* query.c - the symbols of libibverbs that query a device, its port, and its GID and P_Key tables. */
 #include <errno.h>
 #include "preload.h"
 
@@ -8,7 +8,7 @@ EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr 
     return dispatch(context, soft_query_device, ibv_query_device, context, attr);
 }
 
-/* The symbol is that of programs from before port_cap_flags2, with their shorter struct. */
+/* Programs built before port_cap_flags2 existed call this symbol, with their shorter struct. */
 EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attr)
 {
     if (soft_is_ours(context))
@@ -33,7 +33,7 @@ EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_
     return dispatch(context, soft_query_gid_table, _ibv_query_gid_table, context, entries, room, flags, size);
 }
 
-/* Not in the headers, but ibv_devinfo calls it. The type is 1 for RoCE version 2, else 0. */
+/* The public headers do not declare it, but ibv_devinfo calls it. *type: 1 for RoCE version 2, otherwise 0. */
 EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned index, unsigned *type)
 {
     struct ibv_gid_entry entry;

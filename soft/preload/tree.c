@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * tree.c - the places of the tree, and what is in its files.
+ * tree.c - the files and directories of the tree (tree.h), and the files' content.
  *
- * The words are the kernel's, as drivers/infiniband/core/sysfs.c has them for a port of RoCE; the numbers are
- * those that ibv_query_device and ibv_query_port tell. There is no LID: that is a context's, not the host's.
+ * The format is the kernel's for a port of RoCE (drivers/infiniband/core/sysfs.c); the values are those of
+ * ibv_query_device() and ibv_query_port(). The LID is 0, because a LID belongs to a context and not to the host.
  */
 #include <dirent.h>
 #include <endian.h>
@@ -20,12 +20,12 @@
 #define DEVICE CLASS "/soft0"
 #define NETWORKS DEVICE "/device/net"
 #define PORT DEVICE "/ports/1"
-/* The interfaces of the process's own network, which /sys may not be of. */
+/* The interfaces of the process's network namespace; /sys may show those of another one. */
 #define INTERFACES "/proc/self/net/dev_snmp6/"
 #define GUID_BYTES 8
 #define NUMBER 10 /* the base of numbers in names */
 
-/* ---- What is in files ---------------------------------------------------------------------------------- */
+/* ---- Content of files ---------------------------------------------------------------------------------- */
 
 static void write_guid(char text[TREE_TEXT], unsigned place)
 {
@@ -36,7 +36,7 @@ static void write_guid(char text[TREE_TEXT], unsigned place)
              (unsigned)(guid >> 16 & 0xffff), (unsigned)(guid & 0xffff));
 }
 
-/* As an adapter's: eight groups, none shortened; places that nobody has are 0. */
+/* In the format of an adapter's GID: eight groups, none shortened; an unused entry is 0. */
 static void write_gid(char text[TREE_TEXT], unsigned place)
 {
     struct soft_gid gids[SOFT_GIDS] = {0};
@@ -59,7 +59,7 @@ static void write_interface(char text[TREE_TEXT], unsigned place)
     snprintf(text, TREE_TEXT, "%s\n", name);
 }
 
-/* ---- The places ---------------------------------------------------------------------------------------- */
+/* ---- Files and directories ----------------------------------------------------------------------------- */
 
 static unsigned all_gids(void)
 {
@@ -73,7 +73,7 @@ static unsigned used_gids(void)
     return (unsigned)soft_host_gids(gids);
 }
 
-/* A folder has neither text nor writer. Where there is a count, the names are the numbers below it. */
+/* A directory has neither `text` nor `write`. An entry with `count` stands for the files "0" to count() - 1. */
 static const struct entry {
     const char *path, *text, *other;
     void (*write)(char text[TREE_TEXT], unsigned place);
@@ -102,7 +102,7 @@ static const struct entry {
     {.path = PORT "/lid_mask_count", .text = "0\n"},
     {.path = PORT "/sm_lid", .text = "0x0\n"},
     {.path = PORT "/sm_sl", .text = "0\n"},
-    {.path = PORT "/cap_mask", .text = "0x04010000\n"}, /* as ibv_query_port tells */
+    {.path = PORT "/cap_mask", .text = "0x04010000\n"}, /* as ibv_query_port() reports it */
     {.path = PORT "/gids"},
     {.path = PORT "/gids/", .write = write_gid, .count = all_gids},
     {.path = PORT "/pkeys"},
@@ -116,7 +116,7 @@ static const struct entry {
 
 #define ENTRIES (sizeof entries / sizeof entries[0])
 
-/* The path without what leads nowhere: "//", "/." and "/..". False: it is too long. */
+/* Normalizes an absolute path: removes "//", "/." and "/..". False: it is too long. */
 static bool straighten(char straight[TREE_PATH], const char *path)
 {
     size_t length = 0;
@@ -143,7 +143,7 @@ static bool straighten(char straight[TREE_PATH], const char *path)
     return true;
 }
 
-/* Whether the path is that of the entry, and then of which of its numbers. */
+/* Whether the path is that of the entry; *number: of which of its numbered files. */
 static bool is_of(const struct entry *entry, const char *path, unsigned *number)
 {
     size_t length = strlen(entry->path);
@@ -177,7 +177,7 @@ static bool begins(const char *path, const char *beginning)
     return strncmp(path, beginning, strlen(beginning)) == 0;
 }
 
-/* The host's network interfaces, each of which the device is on. */
+/* Whether it is one of the device's network interfaces, which are all of the host's. */
 static bool is_interface(struct tree_place *place)
 {
     if (!begins(place->path, NETWORKS "/"))
@@ -192,7 +192,8 @@ bool tree_may_match(const char *pattern)
     return begins(pattern, CLASS) || begins(pattern, DEVICES);
 }
 
-/* What only leads through one of the tree's folders, by "..": the system may not have those. */
+/* Whether `path` leads out of the tree by "..". The system may not have the tree's directories, so it could not resolve
+ * the path; the normalized one is used instead. */
 static bool is_beyond(struct tree_place *place, const char *path)
 {
     if (!tree_may_match(path) || tree_may_match(place->path))

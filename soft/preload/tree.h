@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * tree.h - the software device's files in /sys/class/infiniband and /dev/infiniband, like those of a kernel device.
- * They do not exist in the file system: a file's text is made when the program opens it, and a folder is a list of
- * names.
+ * They do not exist in the file system: this library generates a file's text when the program opens it, and a directory
+ * (in the code: folder) is a list of names. A "place" is one of these files or directories.
  */
 #ifndef TREE_H
 #define TREE_H
@@ -13,59 +13,60 @@
 
 #define TREE_PATH 256 /* bytes of the longest path, with the 0 */
 #define TREE_NAME 32  /* bytes of the longest name, with the 0 */
-#define TREE_NAMES 64 /* maximum in a folder */
+#define TREE_NAMES 64 /* maximum names in a directory */
 #define TREE_TEXT 128 /* bytes of the longest file */
 
 enum tree_kind {
     TREE_FOLDER,
     TREE_FILE,
-    TREE_OTHER, /* stands for an existing file or folder of the system */
+    TREE_OTHER, /* stands for an existing file or directory of the system */
 };
 
-/* A file or folder of the tree. Owned by the caller; need not be freed. */
+/* A file or directory of the tree. Owned by the caller; need not be freed. */
 struct tree_place {
     char path[TREE_PATH];
     enum tree_kind kind;
-    char other[TREE_PATH]; /* path of a TREE_OTHER; of a folder with a slash at the end */
-    const char *text;      /* content of a file; or NULL, and */
-    void (*write)(char text[TREE_TEXT], unsigned place); /* writes it, for this index of the GID table */
+    char other[TREE_PATH]; /* path of a TREE_OTHER; of a directory with a slash at the end */
+    const char *text;      /* content of a file; if NULL, `write` generates it */
+    void (*write)(char text[TREE_TEXT], unsigned place); /* `place`: index in the GID table */
     unsigned place;
 };
 
-/* Whether a path leads to a file or folder of the tree. A relative path is relative to `folder`. Keeps errno. */
+/* Whether a path leads to a file or directory of the tree. A relative path is relative to `folder`. Keeps errno. */
 bool tree_find(struct tree_place *place, const char *folder, const char *path);
 
-/* Whether it is a folder that the system may have, too, with the kernel's devices in it. */
+/* Whether it is a directory that the system may have, too, with the kernel's devices in it. */
 bool tree_is_shared(const struct tree_place *place);
 
-/* Whether a glob pattern may match in the tree: it begins with one of its folders. */
+/* Whether a glob pattern may match in the tree, because it begins with one of the tree's directories. */
 bool tree_may_match(const char *pattern);
 
-/* Lists the names in a folder. Returns their number. */
+/* Lists the names in a directory. Returns their number. */
 int tree_names(const struct tree_place *place, char names[TREE_NAMES][TREE_NAME]);
 
-/* The d_type (struct dirent) of a name in a folder; DT_UNKNOWN: the program must ask the system. */
+/* The d_type (struct dirent) of a name in a directory; DT_UNKNOWN: the program must ask the system. */
 unsigned char tree_type(const struct tree_place *place, const char *name);
 
-/* Writes the content of a file. Returns its length in bytes. */
+/* Writes the content of a file to `text`. Returns its length in bytes. */
 size_t tree_read(const struct tree_place *place, char text[TREE_TEXT]);
 
 /* An inode number: a hash of the path, not 0. */
 uint64_t tree_number(const struct tree_place *place);
 
-/* Opens it, with open(2)'s flags. -1 and errno. */
+/* Opens a file or directory of the tree, with open(2)'s flags. -1 and errno. */
 int tree_open(const struct tree_place *place, int flags);
 
-/* Whether tree_open() has returned this descriptor for a file or folder, and for which. Keeps errno. */
+/* Whether tree_open() has returned this descriptor; *place is then the file or directory. Keeps errno. */
 bool tree_opened(struct tree_place *place, int fd);
 
-/* The path of a descriptor, according to the system or tree_open(). False: it has none, or it is too long. Keeps
+/* The path of a descriptor, according to the system or tree_open(). False: it has none, or the path is too long. Keeps
  * errno. */
 bool tree_path_of(char path[TREE_PATH], int fd);
 
-/* Whether a call that has just failed with ENOENT or ENOTDIR, on a path relative to that folder's descriptor (or
- * AT_FDCWD), meant a file or folder of the tree. The system is asked first, so all other paths behave as without this
- * library, and an invalid pointer fails with EFAULT. Keeps errno. */
+/* Called after a system call on a path failed. Returns whether it failed with ENOENT or ENOTDIR, and the path, relative
+ * to this directory's descriptor (or AT_FDCWD), is one of the tree; *place is then the file or directory. Because the
+ * system is asked first, all other paths behave as without this library, and an invalid pointer fails with EFAULT.
+ * Keeps errno. */
 bool tree_stands_in(struct tree_place *place, int folder, const char *path);
 
 #endif

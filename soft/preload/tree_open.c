@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * tree_open.c - descriptors of the tree's files and folders. Each is memory that nobody can write to: of a file
- * what is in it, of a folder nothing. Its name in /proc says which place it is of, so that there is no list of
- * them.
+ * tree_open.c - descriptors of the tree's files and directories. Each is a memfd that is sealed against writing. It
+ * contains the file's text; for a directory it is empty. Its name in /proc contains the path of the file or directory,
+ * so no list of open descriptors is needed.
  */
 #undef _FORTIFY_SOURCE /* it makes open inline */
 #include <errno.h>
@@ -15,12 +15,12 @@
 #include "preload.h"
 #include "tree.h"
 
-#define MARK "exs:" /* before the path, in the name of the memory */
+#define MARK "exs:" /* before the path, in the name of the memfd */
 #define SHOWN "/memfd:" MARK
-#define GONE " (deleted)" /* which the kernel appends, since it is in no folder */
+#define GONE " (deleted)" /* the kernel appends this, because the memfd is in no directory */
 #define LINK 32           /* bytes of /proc/self/fd/2147483647 */
 
-/* 0, or why these flags are none for that. */
+/* 0, or the errno with which open(2) fails for these flags. */
 static int refusal(const struct tree_place *place, int flags)
 {
     bool writes = (flags & O_ACCMODE) != O_RDONLY;
@@ -32,7 +32,8 @@ static int refusal(const struct tree_place *place, int flags)
     return writes ? EACCES : 0;
 }
 
-/* What the program lets its files be long (RLIMIT_FSIZE) holds for this one, too: EFBIG, but no signal. */
+/* Writes the text. The program's RLIMIT_FSIZE limits this file, too: the write then fails with EFBIG, without the
+ * signal. */
 static bool fill(int fd, const char *text, size_t length)
 {
     struct fsize_guard fsize_guard;
@@ -41,7 +42,7 @@ static bool fill(int fd, const char *text, size_t length)
     ssize_t written = pwrite(fd, text, length, 0);
     bool good = written == (ssize_t)length;
 
-    if (!good && written >= 0) /* the limit is in the middle of it */
+    if (!good && written >= 0) /* the limit allowed only a part */
         errno = EFBIG;
     fsize_guard_end(&fsize_guard, good ? 0 : errno);
     return good;
@@ -53,7 +54,7 @@ int tree_open(const struct tree_place *place, int flags)
     size_t length = place->kind == TREE_FILE ? tree_read(place, text) : 0;
     int fd, error;
 
-    if (place->kind == TREE_OTHER) /* which the system may have as a link; none is made where nothing is */
+    if (place->kind == TREE_OTHER) /* the system's file may be a symbolic link; must not create one */
         return real(open)(place->other, flags & ~(O_CREAT | O_NOFOLLOW), 0);
     error = refusal(place, flags);
     if (error != 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The symbols of libibverbs about queues of work: queue pairs and shared receive queues. */
+/* work.c - the symbols of libibverbs for queue pairs, shared receive queues and multicast. */
 #include <errno.h>
 #include "preload.h"
 
@@ -62,7 +62,7 @@ EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
     return dispatch(srq->context, our_destroy_srq, ibv_destroy_srq, srq);
 }
 
-/* ---- What the device doesn't have ---- */
+/* ---- Multicast, and what is not supported ---- */
 
 EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
@@ -90,7 +90,7 @@ EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
     return dispatch(qp->context, no_ece, ibv_query_ece, qp, ece);
 }
 
-/* Data comes in order where packets do: nothing is promised. */
+/* Returns 0: the device does not guarantee that data are written in order. */
 static int not_in_order(struct ibv_qp *qp, enum ibv_wr_opcode opcode, uint32_t flags)
 {
     (void)qp, (void)opcode, (void)flags;

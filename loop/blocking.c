@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The public calls that may block. Each one fills a struct ask with its arguments; do_ask() starts the
- * operation and, with EXS_BLOCK, polls the queue that drives the socket until that operation has completed.
+ * blocking.c - the public calls that may block. Each one fills a struct ask with its arguments; do_ask() starts the
+ * operation and, with EXS_BLOCK, runs the queue that drives the socket until that operation has completed.
  */
 #include <errno.h>
 #include "core/base/clock.h"
@@ -109,8 +109,8 @@ int exs_shutdown(int sockno, int how, int flags, exs_qhandle_t qhandle, exs_ahan
         &(struct ask){.sockno = sockno, .flags = flags, .qhandle = qhandle, .ahandle = ahandle, .how = how});
 }
 
-/* A close that names no queue blocks, too, if no other thread would bring it to its end; also if the queue that
- * would has been deleted (EAGAIN). */
+/* A close that names no queue blocks, too, if no queue of the application drives the socket until the close is done;
+ * also if that queue was deleted (EAGAIN). */
 static int close_socket(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle)
 {
     struct ask ask = {

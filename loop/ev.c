@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_ev: an event queue as a libev watcher. See exs_ev.h. */
+/* ev.c - exs_ev: an event queue as a libev watcher. See exs_ev.h. */
 #include <exs_ev.h>
 #include "core/api/core.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * exs_poll(). A blocking call that finds nothing ready makes a temporary queue and waits for the poll's event
- * on it. The queues that drive the sockets are attached to the temporary one, so the call drives them, too, and
- * also gets results that other threads' polling finds.
+ * poll.c - exs_poll(). A blocking call that finds nothing ready makes a temporary queue and waits for the poll's event
+ * on it. The homes of the sockets are attached to the temporary queue, so the call drives them, too, and also learns
+ * what other threads find that run them.
  */
 #include <errno.h>
 #include "core/base/clock.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Waiting for one operation: poll the queue that drives the socket until the operation has completed.
+ * wait.c - waiting for one operation: runs the queue that drives the socket until the operation has completed.
  *
  * The thread sleeps in ppoll() on the queue's descriptors and on an eventfd of the thread, which another thread
- * writes when it has processed the operation's completion. Nothing is registered anywhere, so after the
- * operation was started nothing can fail.
+ * writes when it has completed the operation. The wait needs no memory and no new descriptor, so it can't fail after
+ * the operation was started.
  */
 #include <errno.h>
 #include <poll.h>

@@ -28,7 +28,7 @@ struct wait { /* on the stack of the waiting thread */
 
 /* Initializes it. Can't fail. */
 void wait_begin(struct wait *wait);
-/* Runs the queue, and sleeps, until the operation has ended. Returns its event; NULL and errno if it failed. */
+/* Runs the home queue, and sleeps, until the operation has ended. Returns its event; NULL and errno if it failed. */
 const exs_event_t *wait_end(struct wait *wait);
 /* Like wait_end(), for EXS_INTR: if a signal handler runs while the thread sleeps, the operation of this socket is
  * interrupted. The caller blocks signals by hold_signals() before it starts the operation, and unblocks them by
@@ -36,8 +36,8 @@ const exs_event_t *wait_end(struct wait *wait);
 void hold_signals(sigset_t *held_before);
 const exs_event_t *wait_end_or_signal(struct wait *wait, int sockno, const sigset_t *held_before);
 void release_signals(const sigset_t *held_before);
-/* Sleeps until fd is readable or `ns` nanoseconds have passed, or for a shorter time: the caller checks again. 0;
- * -1 if fd is -1: errno is as exs_qfd() left it. */
+/* Sleeps until fd is readable or `ns` nanoseconds have passed. May return early, so the caller must check again.
+ * Returns 0; or -1 if fd is -1, with errno as exs_qfd() has set it. */
 int wait_readable(int fd, uint64_t ns);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * doorbell.h - a descriptor that is made readable to wake a thread or an event loop: an eventfd, or a timerfd, which
- * also becomes readable when its time has come.
+ * doorbell.h - a descriptor that wakes a thread or an event loop when it becomes readable: an eventfd, or a timerfd,
+ * which also becomes readable when a time has been reached.
  *
  * There are two ways to use it. As a level (doorbell_set): readable while there is something to do. The state is
  * cached in `up`, so that only a change costs a system call; the owner's lock guards it, but a thread that sleeps on
@@ -44,7 +44,7 @@ void doorbell_set(struct doorbell *wakefd, bool up);
 /* Sets the time when a timerfd becomes readable, NEVER_NS for none. If the previous time made it readable, it is not
  * any more. */
 void doorbell_time(struct doorbell *wakefd, uint64_t at);
-/* Makes the descriptor readable, and triggers an edge even if it was. */
+/* Makes the descriptor readable, with a new edge for edge-triggered watchers even if it was readable before. */
 void doorbell_retrigger(struct doorbell *wakefd);
 
 /* Signals. May be called by any thread; does nothing if there is no descriptor. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * entry.h - what every public function does first: check that the library may be used. exs_init and exs_fini set the
- * state, and a fork does in the child.
+ * entry.h - the first check of every public function: may the library be used? exs_init and exs_fini set the state, and
+ * so does a fork, in the child.
  */
 #ifndef XS_ENTRY_H
 #define XS_ENTRY_H
@@ -26,7 +26,7 @@ int xs_enter_socket(const char *call, int sockno);
 
 /* Returns a number that changes in a forked child: objects that a thread made before must then be made again. */
 unsigned xs_generation(void);
-/* The state of a forked child. Called in its only thread. */
+/* Sets LIBRARY_FORKED and a new generation. Called in a forked child, which has only one thread. */
 void xs_entry_forked(void);
 
 /* Defined in core/debug/misuse.c: a call in state LIBRARY_CHECKED, for this socket or -1. */

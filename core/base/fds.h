@@ -29,11 +29,12 @@
  * another: the program may have closed those, and its output must not go to a peer. -1 is returned as it is, and
  * errno kept. No fork happens between the call and the record, so the call must not block. */
 #define fds_own(call) (fds_hold_fork(), fds_own_held(call))
-/* The same for a descriptor that the application never gets and that the library reads and writes: it gets a high
- * number. A program that closes all numbers, or a wrong one, gets low numbers for the files that it opens next. The
- * library must not write to these, and asking the kernel before each write would cost as much as the write. */
+/* Like fds_own(), for a descriptor that the application never gets and that the library reads and writes: it gets a
+ * high number. A program that closes all numbers, or a wrong one, gets low numbers for the files that it opens next.
+ * The library must not write to these, and asking the kernel before each write would cost as much as the write. */
 #define fds_own_private(call) (fds_hold_fork(), fds_own_private_held(call))
-/* The same for a descriptor that was received in a message, between fds_hold_fork() and fds_let_fork(). */
+/* Like fds_own(), for a descriptor that was received in a message (SCM_RIGHTS). Called between fds_hold_fork() and
+ * fds_let_fork(). */
 int fds_own_passed(int fd);
 void fds_hold_fork(void);
 void fds_let_fork(void);
@@ -50,16 +51,16 @@ bool fds_is_own(int fd);
 /* Returns a number that identifies the file that a descriptor stands for now; 0: none is open; another value if the
  * kernel can't tell. */
 uint64_t fds_identity(int fd);
-/* Returns true if it still stands for that file, as far as can be detected. */
+/* Returns true if the descriptor still stands for the file with this identity, as far as can be detected. */
 bool fds_is(int fd, uint64_t identity);
 /* Removes the descriptor from every epoll that fds_watch() added it to, forgets it, and closes it. If the number
  * stands for another file now, that stays open (-1 and EBADF). */
 int fds_close(int fd);
-/* The same, but does not close it: another library does. */
+/* Like fds_close(), for a descriptor that another library closes. */
 void fds_disown(int fd);
 /* Makes an epoll and records it. Returns -1 and errno on failure. */
 int fds_epoll(void);
-/* The same for an epoll that the application never gets, see fds_own_private(). */
+/* Like fds_epoll(), for an epoll that the application never gets, see fds_own_private(). */
 int fds_epoll_private(void);
 /* EPOLL_CTL_ADD, _MOD and _DEL. Return 0, or -1 and errno. */
 int fds_watch(int epoll, int fd, struct epoll_event *event);
@@ -86,13 +87,13 @@ unsigned fds_rank(int fd);
 
 /* setsockopt() with an int. */
 int fds_set_option(int fd, int level, int option, int value);
-/* Of a TCP socket: the congestion control of this name. 0, or -1 and errno. */
+/* Sets the congestion control of a TCP socket by its name. Returns 0, or -1 and errno. */
 int fds_set_congestion(int fd, const char *name);
 
 /* Sets (`up`) or clears an eventfd that is used as a flag: it is readable while it is set. Continues after a signal.
  * Returns false if that was not possible: the counter is 0 already, or at its maximum. */
 bool fds_flag(int fd, bool up);
-/* Clears it and returns how often it was set since it was last cleared; 0: it was not set. */
+/* Clears the flag and returns how often it was set since it was last cleared; 0: it was not set. */
 uint64_t fds_flag_take(int fd);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * log.h - lines on standard error (EXS_DEBUG, EXS_CHECK), and the errors of calls. Each function that returns -1 sets
- * errno, logs which argument is wrong and why, and keeps that text for exs_errmsg(). Errors without a text of their own
- * need nothing: exs_errmsg() explains them by errno and by the call that the thread made last (errmsg.c).
+ * log.h - lines on standard error (EXS_DEBUG, EXS_CHECK), and the errors of calls. The functions here that return -1
+ * set errno; all but xs_fails() also log which argument is wrong and why, and keep that text for exs_errmsg(). If a
+ * call sets only errno, exs_errmsg() explains the error by errno and by the call that the thread made last (errmsg.c).
  */
 #ifndef XS_LOG_H
 #define XS_LOG_H
@@ -25,9 +25,9 @@ static inline int xs_fails(int error)
     return -1;
 }
 
-/* Logs why the call fails. Returns -1 and this error. */
+/* Logs why the call fails. Returns -1, with errno set to `error`. */
 int xs_refuse(int error, const char *format, ...) __attribute__((cold, format(printf, 2, 3)));
-/* The same, but only records the text and sets errno: for a function that goes on, or returns no int. */
+/* Like xs_refuse(), for a function that continues, or does not return an int. */
 #define xs_explain(...) ((void)xs_refuse(__VA_ARGS__))
 /* Logs which argument is wrong. Returns -1 and EINVAL. */
 int xs_invalid(const char *format, ...) __attribute__((cold, format(printf, 1, 2)));

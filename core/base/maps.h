@@ -10,7 +10,7 @@
  * a file are always the last ones.
  *
  * Kernels before 6.11 provide only the text of the map, which is read up to the end of the range. If /proc is not
- * mounted or no descriptor is free, the first and the last page are probed, and the range counts as nofault
+ * mounted or no descriptor is free, the first and the last page are probed, and copies of the range must be fault-safe
  * (nofault.h).
  */
 #ifndef XS_MAPS_H

@@ -4,11 +4,11 @@
  *
  * Any process that may truncate a file can take away pages of a mapping of it, or of shared memory; and an
  * unregistered buffer may never have been valid. Access to such memory raises SIGBUS or SIGSEGV, in the application's
- * thread or in the device's. Therefore the kernel accesses it: process_vm_readv() on the own process copies, and
- * fails with EFAULT if a page is missing.
+ * thread or in the device's. Therefore the kernel accesses it: process_vm_readv() with this process's own ID copies the
+ * bytes, and fails with EFAULT if a page is missing.
  *
  * A handler for SIGBUS and SIGSEGV is no alternative: a process has only one, which belongs to the program, its
- * runtime, its sanitizer or its crash reporter, and whichever is installed last replaces ours. Nor is checking the
+ * runtime, its sanitizer or its crash reporter, and a handler that is installed later replaces it. Nor is checking the
  * pages before the copy, since they may be unmapped in between.
  *
  * If the source is a file, nofault_read() reads it without a mapping, and fails if the file has become shorter.
@@ -16,7 +16,7 @@
  * Such a copy costs a system call, about a microsecond, so memory that can't be unmapped by others is copied
  * directly. Registered memory is checked once, against the kernel's map of the process (maps.h). For unregistered
  * memory even one query would be too expensive: the caller's stack, the heap below the break and the program's own
- * image are known without (nofault_never()), and all other memory counts as nofault.
+ * image are known without one (nofault_never()), and all other memory is copied fault-safe.
  *
  * A real device, including the kernel's rxe, pins the pages of registered memory, which stay whatever happens to the
  * file; its accesses need no protection. Copies that EXS makes are fault-safe on every device. If a sandbox forbids
@@ -39,7 +39,7 @@ bool nofault_never(const void *start, size_t length, bool write);
 /* Copies between memory ranges of which both may be unmapped. Returns false if a part is; then some bytes may have
  * been copied. */
 bool nofault_copy(void *to, const void *from, size_t length);
-/* The same for lists of ranges, with `total` bytes each. */
+/* Like nofault_copy(), for lists of ranges with `total` bytes each. */
 bool nofault_copyv(const struct iovec *to, unsigned tos, const struct iovec *from, unsigned froms,
                    size_t total);
 
@@ -48,11 +48,11 @@ bool nofault_copyv(const struct iovec *to, unsigned tos, const struct iovec *fro
 bool nofault_read(int file, struct iovec *to, unsigned tos, uint64_t place, size_t total);
 
 /* Copy from and to unregistered memory of the application: directly if nofault_never(), else fault-safe. Return false
- * as above. */
+ * like nofault_copy(). */
 bool nofault_take(void *to, const void *from, size_t length);
 bool nofault_give(void *to, const void *from, size_t length);
 
-/* The same from many pieces, whose bytes are concatenated, with few system calls. */
+/* Like nofault_take(), from many pieces of memory, whose bytes are concatenated, with few system calls. */
 #define GATHER_PIECES 128 /* maximum number of one system call */
 
 struct gather {

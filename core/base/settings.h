@@ -15,19 +15,20 @@
 struct settings {
     char device[SETTING_MAX]; /* EXS_DEVICE, empty for auto */
     char link[SETTING_MAX];   /* EXS_LINK, empty if it is not set */
-    bool link_known;          /* it is auto, shm, tcp or udp, or not set */
-    bool shm;                 /* it allows shared memory within this host */
-    /* it allows the TCP connection that sets up the queue pair to carry its packets */
+    bool link_known;          /* EXS_LINK is auto, shm, tcp or udp, or not set */
+    bool shm;                 /* EXS_LINK allows shared memory within this host */
+    /* EXS_LINK allows the TCP connection that sets up the queue pair to carry its packets */
     bool tcp;
     /* EXS_TCP_CONGESTION: the congestion control of TCP connections, empty if it is not set */
     char congestion[SETTING_MAX];
     char roce[SETTING_MAX]; /* EXS_ROCE, empty if it is not set */
-    bool roce_known;        /* it is off, on, auto or only, or not set */
-    /* A named context also uses RoCE's own port: if possible; or it fails. */
+    bool roce_known;        /* EXS_ROCE is off, on, auto or only, or not set */
+    /* The software device also uses RoCE's UDP port (4791), where RDMA adapters reach it: roce_wanted: if that is
+     * possible; roce_needed: else it fails. */
     bool roce_wanted, roce_needed;
-    bool roce_only;         /* and its connections are set up there, not over TCP */
+    bool roce_only;         /* and it sets up connections over that port only, not over TCP */
     char spin[SETTING_MAX]; /* EXS_SPIN, empty if it is not set */
-    bool spin_known;        /* it is a number of microseconds up to SPIN_US_MAX, or not set */
+    bool spin_known;        /* EXS_SPIN is a number of microseconds up to SPIN_US_MAX, or not set */
     unsigned spin_us;
     /* The name of the first variable below, except EXS_DEBUG, that has an unknown value, and that value; or NULL. */
     const char *odd;

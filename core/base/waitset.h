@@ -38,7 +38,7 @@ struct waitset {
     void *sleepers;               /* its argument */
 };
 
-/* `kind` is its doorbell's. */
+/* `kind` is the kind of its doorbell. */
 void waitset_init(struct waitset *set, enum doorbell_kind kind);
 void waitset_end(struct waitset *set);
 
@@ -46,20 +46,20 @@ void waitset_end(struct waitset *set);
 int waitset_add(struct waitset *set, int fd, uint32_t events, void *tag);
 /* Changes a member's events and tag. */
 void waitset_change(struct waitset *set, int fd, uint32_t events, void *tag);
-/* Removes a member; does nothing if fd is none. */
+/* Removes a member; does nothing if fd is not a member. */
 void waitset_remove(struct waitset *set, int fd);
 /* Sets or clears the flag: the set is ready while it is set. */
 void waitset_flag(struct waitset *set, bool up);
 /* Sets the time (ns, clock.h) from which on the set is ready, NEVER_NS for none. */
 void waitset_time(struct waitset *set, uint64_t at);
-/* Returns a ready member's events and tag in `event`, whose tag is NULL for the time, and maybe for the flag. Never
- * waits. Returns false if nothing is ready. */
+/* Sets *event to the events and the tag (data.ptr) of a member that is ready. The tag is NULL if the time has passed,
+ * and may be NULL if the flag is set. Never waits. Returns false if nothing is ready. */
 bool waitset_next(struct waitset *set, struct epoll_event *event);
 
 /* Returns the descriptor that is readable while the set is ready, and makes it if necessary. -1 and errno on
  * failure. */
 int waitset_fd(struct waitset *set);
-/* The descriptor is not watched any more: closes it, unless there are too many members to do without. Returns true if
+/* The descriptor is not watched any more: closes it, unless there are more than WAITSET_LISTED members. Returns true if
  * it was closed. */
 bool waitset_hide(struct waitset *set);
 /* Fills fds with the descriptors to sleep on, WAITSET_LISTED at most, and returns their number. *deadline: when to

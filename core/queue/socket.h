@@ -131,7 +131,7 @@ struct sock {
     int arrived_count;
     /* ns, how long a half-open connection may be silent while requests wait; 0: the default */
     uint64_t patience;
-    /* All events that have arrived were processed, so a half-open connection that seems silent is. */
+    /* Set while the listener's timer is handled: all CM events that have arrived were handled before (incoming.c). */
     bool listened;
 
     /* half-open or arrived: */

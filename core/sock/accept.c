@@ -65,8 +65,8 @@ static int begin_watching(struct sock *listener, struct queue *queue)
     return xs_queue_host(queue, home) < 0 ? -1 : 1;
 }
 
-/* A queue has no accept here any more: promote the first standby queue. If that fails for lack of a descriptor
- * or memory, it stays on standby. */
+/* A queue has no accept at this listener any more: promote the first queue of the standby list. If that fails because
+ * no descriptor or memory is available, it stays on the list. */
 static void call_next(struct sock *listener)
 {
     const struct attachment *first = TAILQ_FIRST(&atomic_load(&listener->home)->line);
@@ -163,7 +163,7 @@ void xs_accepts_end(struct sock *listener, int error)
     }
 }
 
-/* Attach the listener's queue to this queue, or put this queue on standby, for `count` more accepts. -1 and
+/* A queue starts `count` more accepts: attach the listener's home to it, or put it on the home's standby list. -1 and
  * errno. */
 static int come(struct sock *listener, struct queue *queue, int count)
 {
@@ -182,7 +182,8 @@ static int come(struct sock *listener, struct queue *queue, int count)
     return 0;
 }
 
-/* Append the accepts of a queue, or of a blocking call (NULL), to the pending ones. -1 and errno. */
+/* Append accepts to the pending ones, and let their queue poll the listener. `queue` is NULL for a blocking call. -1
+ * and errno. */
 static int add_standby(struct sock *listener, struct queue *queue, struct op_list *ops, int count)
 {
     if (queue != NULL && come(listener, queue, count) < 0)

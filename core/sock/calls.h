@@ -14,8 +14,9 @@ struct waiter;
  * as possible, unless it completes before. Either way it is delivered to the waiter. */
 void xs_interrupt(int sockno, const struct waiter *waiter);
 
-/* How closing a socket completes: within the call that starts it; when the queue that drives the socket is run; or no
- * queue of the application drives the socket, and the caller must run its home queue. */
+/* How closing a socket completes. CLOSE_AT_ONCE: within the call that starts it. CLOSE_DRIVEN: when the application
+ * runs the queue that drives the socket. CLOSE_ALONE: no queue of the application drives the socket, so the caller must
+ * run the socket's home. */
 enum close_kind { CLOSE_AT_ONCE, CLOSE_DRIVEN, CLOSE_ALONE };
 enum close_kind xs_close_kind(int sockno);
 
@@ -27,9 +28,9 @@ bool xs_number_is_lost(int sockno);
 /* Checks the arguments of exs_poll(). *limit: the timeout in ns, or NEVER_NS. Returns 0, or -1 and EINVAL. */
 int xs_poll_check(const exs_pollfd_t *fds, int count, int flags, const struct timeval *timeout,
                   uint64_t *limit);
-/* Runs the home queues of the sockets once. Returns a poll, with a reference, and in *ready the number of elements
- * that are ready now; or NULL and errno. A number that stands for a socket now is treated as a closed socket if it
- * stands for another file later. */
+/* Runs the home queues of the sockets once. Returns a poll, with a reference for the caller, and sets *ready to the
+ * number of elements that are ready now; or returns NULL and errno. A number that stands for a socket now is treated as
+ * a closed socket if it stands for another file later. */
 struct polling *xs_poll_now(exs_pollfd_t *fds, int count, int *ready);
 void xs_poll_put(struct polling *polling);
 /* Starts the poll's wait; its event goes to a queue that only the caller uses. Returns 0, or -1 and errno. */

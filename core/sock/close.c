@@ -137,9 +137,9 @@ static void close_conn(struct sock *sock, bool lingers)
     xs_control_run(conn);
 }
 
-/* Make the operation of a close. A close that names no queue, of a socket that no queue owns, becomes an
- * operation of the last queue that drove the socket: this queue drives it to its end, and can't be deleted
- * before. NULL and errno; EAGAIN: there is no queue of this kind, so the caller must block. */
+/* Make the operation of a close. If the close names no queue and the socket has no owner, the operation belongs to the
+ * last queue that the application named for this socket: this queue drives the socket until the close is done, and
+ * can't be deleted before. NULL and errno; EAGAIN: there is no such queue, so the caller must block. */
 static struct op *make_op(struct sock *sock, struct queue *queue, const struct ask *ask)
 {
     bool silent = queue == NULL && ask->waiter == NULL;
@@ -158,7 +158,7 @@ static struct op *make_op(struct sock *sock, struct queue *queue, const struct a
     return op;
 }
 
-/* Called with the lock of the socket, which is bound to a queue. -1 and errno. */
+/* Called with the lock of the socket, which has a home. -1 and errno. */
 static int begin_close(struct sock *sock, struct queue *queue, const struct ask *ask)
 {
     struct waiter *waiter = ask->waiter;

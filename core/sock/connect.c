@@ -279,7 +279,7 @@ static int check_timeout(const struct timeval *timeout, uint64_t *ns)
     return 0;
 }
 
-/* Called with the lock of the socket, which is bound to a queue. */
+/* Called with the lock of the socket, which has a home. */
 static int start(struct sock *sock, const struct ask *ask, uint64_t limit, struct queue *queue,
                  struct lookup *lookup)
 {

@@ -316,8 +316,9 @@ void xs_incoming_timeout(struct sock *listener)
 
 /* ---- Requests ------------------------------------------------------------------------------------ */
 
-/* A connection counts as silent only after its events have been checked, because the delay may be this
- * process's own. A pass handles events before timers, so only the timer (`listened`) can say so. */
+/* A half-open connection counts as silent only after its events have been handled, because this process may be the one
+ * that is late. A pass over the queue handles events before timers, so this is known only while the listener's timer is
+ * handled (`listened`). */
 enum incoming_room xs_incoming_room(struct sock *listener, const struct op *op)
 {
     bool alone = op->waiter != NULL;
@@ -451,7 +452,7 @@ bool xs_incoming_request(struct sock *listener, struct request *request, const s
     while (!make_incoming(listener, op, &sock, &home)) {
         int error = errno;
 
-        if (!make_room(listener, false, from, true)) { /* that frees a descriptor */
+        if (!make_room(listener, false, from, true)) { /* this frees a descriptor */
             errno = error;
             return false;
         }

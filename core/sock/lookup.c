@@ -17,7 +17,8 @@
 #define PORT_MAX 65535
 
 struct lookup {
-    STAILQ_ENTRY(lookup) link; /* in `line`; this and the next three members are guarded by `lock`, below */
+    /* Its link in `line`, while on_standby. This and the next three members are guarded by `lock`, below. */
+    STAILQ_ENTRY(lookup) link;
     /* the socket that waits for the answer; NULL: dropped, and the thread frees the lookup */
     struct sock *sock;
     bool on_standby, answered;
@@ -33,13 +34,12 @@ struct lookup {
 /* Leaf lock: while it is held, no other lock is taken; only a reference to a socket. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t told = PTHREAD_COND_INITIALIZER; /* signaled when `telling` has decreased */
-/* guarded by `lock` */
+/* guarded by `lock`: the lookups that no thread has started */
 static STAILQ_HEAD(, lookup) line = STAILQ_HEAD_INITIALIZER(line);
 static int threads; /* running lookup threads */
 static int telling; /* those of them that hold a reference to a socket */
 
-/* ---- Arguments and answers
- * ----------------------------------------------------------------------------------- */
+/* ---- Arguments and answers ------------------------------------------------------------------------------ */
 
 /* Is `service` a valid port number, or possibly a service name? Port numbers are checked here, because
  * getaddrinfo() uses only their lower 16 bits. */

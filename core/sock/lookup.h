@@ -13,7 +13,7 @@
 
 struct sock;
 
-/* Owned by the socket, and guarded by the socket's lock from the answer on; before, see lookup.c. */
+/* Owned by the socket. Guarded by the socket's lock when it has its answer, and by the lock of lookup.c before. */
 struct lookup;
 
 /* Makes a lookup of a host and a service, each a name or a number; if both are numbers, it has its answer. Returns

@@ -40,7 +40,7 @@ struct polled {
     int index;
     int number;
     short events;
-    bool is_other; /* not a socket: the next one of `others` */
+    bool is_other; /* not a socket: its descriptor is in `others`, which has the same order */
 };
 
 struct polling {
@@ -49,7 +49,7 @@ struct polling {
     /* Set once, by the thread that claims the poll; only that thread may use `op` and `fds` then. Each exchange pairs
      * with the other threads' exchanges and loads. */
     _Atomic bool over;
-    bool is_released; /* it uses no attachment any more; guarded by its queue's events_lock */
+    bool is_released; /* xs_poll_release() was called; guarded by the queue's events_lock */
     struct op *op;
     /* where its event goes; may be freed when the poll is over, so it is only compared */
     const struct queue *queue;
@@ -79,7 +79,7 @@ void xs_poll_release(struct polling *polling);
 /* Sets an element's exs_revents from what is ready. Returns 1 if that is not 0, else 0. The caller has claimed the
  * poll, or it has not started. */
 int xs_poll_tell(exs_pollfd_t *fd, short ready);
-/* The same for all ordinary descriptors: returns how many are ready (poll_others.c). */
+/* Polls all ordinary descriptors once, sets their exs_revents, and returns how many are ready (poll_others.c). */
 int xs_poll_tell_others(struct polling *polling);
 /* Makes the queue watch the ordinary descriptors and the timeout. Returns 0, or -1 and errno. */
 int xs_poll_begin_others(struct polling *polling, struct queue *queue);
@@ -88,11 +88,11 @@ int xs_poll_begin_others(struct polling *polling, struct queue *queue);
 
 /* Returns what a socket is ready for, EXS_POLL (ready.c). */
 short xs_ready(const struct sock *sock);
-/* Returns true if a poll in its list is not over and has its event on this queue. */
+/* Returns true if a poll in the socket's list is not over, and its event goes to this queue. */
 bool xs_poll_waits(const struct sock *sock, const struct queue *queue);
-/* Ends the polls in its list that `stop` selects. Returns their number. */
+/* Ends the polls in the socket's list that `stop` selects. Returns their number. */
 int xs_poll_stop(struct sock *sock, const struct stop *stop);
-/* The same for polls on any queue that name this ordinary descriptor. Called without locks. */
+/* Like xs_poll_stop(), for polls on any queue that name this ordinary descriptor. Called without locks. */
 int xs_polls_stop(int fd, const struct stop *stop);
 
 #endif

@@ -28,7 +28,7 @@ inline void xs_sock_lock(struct sock *sock)
         home = atomic_load_explicit(&sock->home, memory_order_acquire);
         if (home == NULL)
             return;
-        /* The socket was bound to a queue while this thread waited for the guard. */
+        /* The socket got its home while this thread waited for the guard. */
         pthread_mutex_unlock(&sock->guard);
     }
     mutex_lock(&home->lock);
@@ -119,8 +119,8 @@ struct queue *xs_sock_driver(const struct sock *sock)
     return sock->owner == NULL && sock->driver != NULL ? xs_queue_get(sock->driver) : NULL;
 }
 
-/* Bind a guarded socket that has no queue to this queue, or to a private one if it is NULL. Returns 0: the
- * guard is released, and the queue's lock is held instead. Or -1 and errno. */
+/* Make this queue, or a private one if it is NULL, the home of a socket that has none and whose guard is held. Returns
+ * 0, with the queue's lock held instead of the guard; or -1 and errno. */
 static int find_home(struct sock *sock, struct queue *queue)
 {
     struct queue *home = queue != NULL ? queue : xs_queue_new(true, 0);

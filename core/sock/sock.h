@@ -4,8 +4,8 @@
  *
  * A new socket has no home. bind and listen give it a private queue, which has the CM event channel of its listening
  * id; connect gives it the queue that the call names, or a private one if it blocks; a connection that is accepted
- * gets the queue of an accept. The home never changes after that. Its lock guards the socket; before the socket has a
- * home, `guard` does.
+ * gets the queue of an accept. The home never changes after that. The home's lock guards the socket; before the socket
+ * has a home, `guard` does.
  */
 #ifndef XS_SOCK_H
 #define XS_SOCK_H
@@ -68,7 +68,8 @@ void xs_sock_put_locked(struct sock *sock);
  * takes a reference of the queue, and the queue one of the socket, which xs_sock_leave() drops. */
 void xs_sock_settle(struct sock *sock, struct queue *queue);
 void xs_sock_leave(struct sock *sock);
-/* Set and clear the socket's owner, and count the owner's use of the home. Clearing is done before the last event. */
+/* Set and clear the socket's owner, and count the socket as the owner's use of the home. The owner must be cleared
+ * before the socket's last event, after which the application may delete the queue. */
 void xs_sock_own(struct sock *sock, struct queue *owner);
 void xs_sock_disown(struct sock *sock);
 /* Returns the queue that operations of a socket without an owner named last, which can't be deleted until
@@ -88,7 +89,7 @@ bool xs_same_host(const struct sockaddr *a, const struct sockaddr *b);
 int xs_sock_id(struct sock *sock, int device);
 void xs_sock_drop_id(struct sock *sock, int device);
 void xs_sock_unbind(struct sock *sock); /* destroys all ids */
-/* Returns true if this errno is what functions on an id or a context fail with when their device was removed. */
+/* Returns true if functions on an id or a context fail with this errno when their device was removed. */
 bool xs_device_is_gone(int error);
 
 /* Which of a socket's operations are ended, and with which errno. */
@@ -99,10 +100,10 @@ struct stop {
     uint64_t now;                /* if not 0: operations whose deadline (ns) has passed by now instead */
     int error;
 };
-/* Ends operations: at once, or as soon as neither the device nor the peer uses their memory. Returns their number.
- * Called with the lock. */
+/* Ends the operations that `stop` selects: at once, or as soon as neither the device nor the peer uses their memory.
+ * Returns their number. Called with the lock. */
 int xs_stop(struct sock *sock, const struct stop *stop);
-/* The socket's deadline has passed: ends the operations whose deadline has, and sets the next one. */
+/* The socket's deadline has passed: ends the operations whose deadline has passed, and sets the socket's next one. */
 void xs_limits_look(struct sock *sock);
 
 /* Matches requests and arrived connections with accepts, after one of them, or a half-open connection, was added or
@@ -114,14 +115,15 @@ void xs_listener_lost(struct sock *listener, int device);
 bool xs_listener_hears(const struct sock *listener);
 void xs_connect_event(struct sock *sock, struct rdma_cm_event *event, int device);
 
-/* The same, unless the host has another address to try. */
+/* Connecting to one address has failed with this errno: tries the host's next address, if there is one (host.c); else
+ * completes the connect. */
 void xs_attempt_failed(struct sock *sock, int error);
 /* The connect's deadline has passed. */
 void xs_connect_timeout(struct sock *sock);
 /* Starts to connect to sock->peer, with this deadline (ns). Returns 0, or -1 and errno. */
 int xs_connect_address(struct sock *sock, uint64_t deadline);
-/* Returns the operation that reports a connection for this accept: the accept itself or, if it is multishot, a new
- * one. NULL and errno on failure. Called with the listener's lock, as is xs_accept_spent(). */
+/* Returns the operation whose event reports a connection for this accept: the accept itself or, if it is multishot, a
+ * new one. NULL and errno on failure. Called with the listener's lock, as is xs_accept_spent(). */
 struct op *xs_accept_told(struct sock *listener, struct op *op);
 /* Removes an accept from the pending ones. */
 void xs_accept_spent(struct sock *listener, struct op *op);
@@ -132,8 +134,8 @@ void xs_close_timeout(struct sock *sock);
 
 /* ---- Connecting by name (host.c); called with the lock, but for xs_host_found --------------- */
 
-/* Starts to try the addresses that the lookup has or will have, until the deadline (ns). Returns 0, or -1 and errno;
- * then the caller still owns the lookup. */
+/* Starts to connect to the addresses that the lookup finds, one after the other, until the deadline (ns). Returns 0, or
+ * -1 and errno; then the caller still owns the lookup. */
 int xs_host_begin(struct sock *sock, struct lookup *lookup, uint64_t deadline);
 /* The attempt with one address failed with this errno: starts with the next. Returns false and errno if there is
  * none, or no time is left. */

@@ -70,7 +70,8 @@ static int positive(const union value *value)
     return value->number > 0 ? 0 : xs_invalid("invalid buffer size %d", value->number);
 }
 
-/* A connection's ring buffer has a fixed size, so the option must be set before. */
+/* A connection starts with a ring buffer of this size, which then does not grow (ring.c). So the option must be set
+ * before. */
 static int set_receive_buffer(struct sock *sock, const union value *value)
 {
     uint32_t size = RECV_RING_MIN;

@@ -2,8 +2,8 @@
 /*
  * stats.c - exs_getstats: the counters of connections and queues.
  *
- * Most are counted for the protocol, and only summed up here. A queue keeps the sum of its connections that were
- * freed.
+ * Most of them are members of struct conn that the protocol needs anyway; they are only added up here. A queue keeps
+ * the sum for its connections that were freed.
  */
 #include "core/base/entry.h"
 #include "core/base/log.h"

@@ -3,9 +3,9 @@
  * table.c - the table of sockets by number.
  *
  * A number is a real descriptor, of a local socket that is not used otherwise. So it can't collide with another
- * number of the process, and can be told from another file that has got the same number (fds.h). Taking a reference
- * never waits: the thread is counted while it does, and a thread that removes a socket from its slot waits until that
- * count is 0.
+ * descriptor of the process, and the library can detect that the number stands for another file now (fds.h). Taking a
+ * reference never waits: the slot counts the threads that do it (`takers`), and a thread that removes a socket from its
+ * slot waits until that count is 0.
  */
 #include <errno.h>
 #include <sched.h>
@@ -147,7 +147,7 @@ bool xs_sock_has_left(int number)
     return identity != 0 && fds_is(number, identity);
 }
 
-/* Wait until no thread is between its reading of the slot and its taking of a reference: a few instructions. */
+/* Wait until no thread has read the slot but not yet taken its reference, which takes a few instructions. */
 static void wait_for_takers(struct slot *slot)
 {
     while (atomic_load(&slot->takers) > 0)

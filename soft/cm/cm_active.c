@@ -2,9 +2,9 @@
 /*
  * cm_active.c - the connecting side: TCP connection, REQ, then REP and RTU, or REJ.
  *
- * TCP is tried first; at a host that was found to answer only by InfiniBand's connection manager, that is. If there is
- * neither an answer nor a refusal within CM_TIMEOUT_HEAD_START, as when a firewall drops the packets, the other
- * transport is tried in parallel. The first answer is used, and the other attempt is withdrawn.
+ * The connecting side tries TCP first, or InfiniBand's connection manager if the host was found to answer only by that.
+ * If there is neither an answer nor a refusal within CM_TIMEOUT_HEAD_START, for example because a firewall drops the
+ * packets, it tries the other transport in parallel. It uses the first answer, and withdraws the other attempt.
  */
 #include <errno.h>
 #include <limits.h>
@@ -17,7 +17,7 @@
 #include "cm_id.h"
 #include "cm_number.h"
 
-#define REFUSALS 3 /* ECONNREFUSED, until it is reported, under exs-soft-run */
+#define REFUSALS 3 /* ECONNREFUSED errors until one is reported, under exs-soft-run */
 
 /* Errors of the network become events; all others are returned by the call. */
 static bool network_error(int error)
@@ -129,7 +129,7 @@ static void start_beside(struct cm_id *id)
     cm_timer_start(id, CM_TIMEOUT_TCP);
 }
 
-/* Ends the TCP attempt, and continues with InfiniBand's connection manager. */
+/* Ends the TCP attempt, and continues with InfiniBand's connection manager only. */
 static void go_on_beside(struct cm_id *id)
 {
     cm_id_close_socket(id);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cm_ib.c - connects librdmacm's identifiers with the ends of the port (ib_port.h), for connections by InfiniBand's
- * connection manager.
+ * cm_ib.c - connects librdmacm's identifiers with the endpoints of the port (ib_port.h), for connections by
+ * InfiniBand's connection manager.
  *
  * The peer's messages are converted to struct cm_message (cm_message.h). They lack two values: the length of private
  * data, all of whose field arrives; and the path MTU in a REP, so a listener must use the one that was requested, or
@@ -19,7 +19,8 @@
 
 _Static_assert(IB_ADDRESS_BYTES + CM_REQ_PRIVATE == 92, "all of a REQ's private data");
 
-/* Whether the identifier can use it: for reliable connections in RDMA_PS_TCP, and for datagrams. */
+/* Whether InfiniBand's connection manager can set up the identifier's kind of connection: reliable connections in
+ * RDMA_PS_TCP, and datagrams. */
 static bool is_spoken(const struct cm_id *id)
 {
     return cm_is_datagram(id) || (id->public.ps == RDMA_PS_TCP && id->public.qp_type == IBV_QPT_RC);
@@ -30,7 +31,7 @@ bool cm_ib_has_port(const struct cm_id *id)
     return is_spoken(id) && id->public.verbs != NULL && home_of(id->public.verbs)->udp.roce != NULL;
 }
 
-/* Opens the channel's box, in which the port leaves news of its ends. 0 or an errno. */
+/* Opens the channel's event queue, in which the port queues the events of its endpoints. 0 or an errno. */
 static int open_box(struct cm_channel *channel)
 {
     int error;
@@ -105,7 +106,7 @@ static void send_reply(struct cm_id *id)
     (void)ib_port_accept(id->ib, &rep);
 }
 
-/* Errors are ignored: if the peer has ended the connection, the news is in the box. */
+/* Errors are ignored: if the peer has ended the connection, the event is in the event queue. */
 static void ib_transport_send(struct cm_id *id, const struct cm_message *message)
 {
     if (id->ib == NULL)
@@ -286,7 +287,7 @@ bool cm_ib_is_heard(const struct cm_id *id)
     return ib_port_is_heard(id->ib);
 }
 
-/* ---- News ---- */
+/* ---- Events ---- */
 
 /* The peer has withdrawn its request. If it was not delivered yet, no event is needed. */
 static void taken_back(struct cm_id *id)
@@ -327,7 +328,7 @@ static void rejected(struct cm_id *id, const struct ib_news *news)
         cm_failed(id, RDMA_CM_EVENT_REJECTED, id->peer.reason);
 }
 
-/* The RTU may have been lost, and not the message that followed it. */
+/* The connection has ended. If it is not ESTABLISHED yet, the RTU was lost, but the message after it was not. */
 static void disconnected(struct cm_id *id, int status)
 {
     if (id->state == CM_REPLIED)

@@ -72,7 +72,7 @@ TAILQ_HEAD(cm_ids, cm_id);
 /* How a connection's messages travel: over TCP between software devices (cm_stream.c), by InfiniBand's connection
  * manager to all others (cm_ib.c). All functions are called with the channel locked. */
 struct cm_transport {
-    bool meets; /* two ends on one host can share memory (cm_link.c) */
+    bool meets; /* if both ends are on one host they can share memory (cm_link.c) */
     /* Returns both ends' addresses, or only *local if `remote` is NULL. 0 or an errno. */
     int (*names)(const struct cm_id *id, union soft_addr *local, union soft_addr *remote);
     /* The largest path MTU whose packets fit into what the route can carry. */
@@ -96,18 +96,18 @@ struct cm_id {
     unsigned slot;            /* the peer's slot that is being asked (cm_number.h) */
     struct cm_message *claim; /* reply of the one slot so far that claims the number; or NULL */
     const struct cm_transport *transport;
-    struct ib_end *ib;      /* its end at RoCE's port; a listener's, in addition to `fd`; or NULL */
+    struct ib_end *ib;      /* its endpoint at RoCE's port; a listener has it in addition to `fd`; or NULL */
     enum ibv_mtu route_mtu; /* with `ib`: the route's path MTU */
     bool reuse_addr, af_only;
     bool sync;                /* synchronous, with a private channel on which its calls block: cm_sync.c */
     bool unbound;             /* the application did not bind it before it connected */
     bool asked_tcp, asked_ib; /* transports tried so far; both run if CM_TCP_CONNECTING and `ib` */
     bool tcp_refused;         /* there is no listener by TCP */
-    bool doubted;             /* whether the host answers at RoCE's port is not known */
+    bool doubted;             /* it is not known whether the host answers at RoCE's port */
     unsigned refusals;        /* how often there was no listener */
     unsigned postponed;       /* how often the request was postponed, with TCP established */
     bool ended;               /* there was a connection, and it has ended */
-    bool left;                /* the application has disconnected; the peer may have been first */
+    bool left;                /* the application has disconnected; the peer may have done so before */
     uint8_t traffic_class;    /* of IP, for packets that are sent */
     uint8_t ack_timeout;
     uint32_t psn;                      /* the first that this end expects */
@@ -277,12 +277,12 @@ int cm_ib_listen(struct cm_id *id, int backlog);
 int cm_ib_connect(struct cm_id *id);
 /* Whether the host has sent any answer. */
 bool cm_ib_is_heard(const struct cm_id *id);
-/* Sends a DREQ. The connection has ended when the peer has answered, or has not for long enough; until then the state
- * is CM_DISCONNECTED with an `ib`. False: there is no such connection. */
+/* Sends a DREQ. The connection has ended when the peer has answered, or when all retries are used up; until then the
+ * state is CM_DISCONNECTED and `ib` is not NULL. False: there is no such connection. */
 bool cm_ib_disconnect(struct cm_id *id);
-/* The box is readable: handles the first of its news. */
+/* The channel's event queue (struct ib_box) is readable: handles its first event. */
 void cm_ib_ready(struct cm_channel *channel);
-/* Moves its news to this channel. 0 or an errno. */
+/* Moves the identifier's events to this channel's event queue. 0 or an errno. */
 int cm_ib_move(struct cm_id *id, struct cm_channel *to);
 void cm_ib_close(struct cm_id *id);
 
@@ -317,8 +317,8 @@ void cm_link_listen(struct cm_id *id);
 void cm_link_requested(struct cm_id *id);
 /* Fills the parts of `own` that describe the link to this address. */
 void cm_link_describe(struct cm_id *id, const union soft_addr *remote);
-/* How often a request without shared memory should be postponed and tried again, because this process or the listener
- * is setting up too many connections at the moment. 0: it offers memory, or never will. */
+/* How often a request that offers no shared memory should be postponed and tried again, because this process or the
+ * listener is setting up too many connections at the moment. 0: it offers memory, or waiting would not help. */
 unsigned cm_link_tries(const struct cm_id *id);
 /* After both REQ and REP: sets the path's link. 0 or an errno. */
 int cm_link_choose(struct cm_id *id, struct soft_path *path);
@@ -326,7 +326,7 @@ int cm_link_choose(struct cm_id *id, struct soft_path *path);
 void cm_link_begin(struct cm_id *id, struct soft_path *path);
 /* Whether, after cm_link_describe(), the link may still be UDP. */
 bool cm_link_may_be_udp(const struct cm_id *id);
-/* To be called when the reply to the request has been sent. */
+/* To be called when the reply to the request was sent. */
 void cm_link_replied(struct cm_id *id);
 /* In state CM_REPLIED, when the tcp link has received a message or the stream has ended. 1: the peer's RTU has arrived;
  * -EPROTO: another message has; -ECONNRESET: the stream has ended before. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cm_link.c - which link carries the packets of a connection. The request offers shared memory (shm_setup.h)
- * and the TCP connection itself (tcp.h), as EXS_LINK allows; the answer accepts one of them, shared memory if
- * it can. If it accepts neither, packets go by UDP.
+ * cm_link.c - chooses the link that carries the packets of a connection. The REQ offers shared memory (shm_setup.h) and
+ * the TCP connection itself (tcp.h), if EXS_LINK allows them. The REP accepts one of the two, shared memory if
+ * possible. If it accepts neither, packets travel over UDP.
  */
 #include <arpa/inet.h>
 #include <stdatomic.h>
@@ -14,14 +14,14 @@
 #include "core/base/settings.h"
 #include "cm_id.h"
 
-/* How often a request waits for memory to offer, 0.1 s each; a listener waits for it for 10 s. A process that has no
- * descriptors left is likely to have none for long. */
+/* How often a request is postponed, for 0.1 s each time, until this process can offer memory. A listener waits 10 s for
+ * a request. A process that has no free descriptors will probably not have any soon. */
 #define TRIES 80
 #define TRIES_WITHOUT_DESCRIPTORS 10
 #define SCARCE_NS (NS_PER_S / 20)
 
 static struct {
-    atomic_uint_fast64_t shm, tcp, udp; /* sums: they pair with nothing */
+    atomic_uint_fast64_t shm, tcp, udp; /* number of connected ends; only counters, pair with nothing */
 } chosen;
 
 void cm_link_count(struct soft_cm_counters *out)
@@ -57,12 +57,12 @@ static bool is_scarcity(int error)
     return error == ETOOMANYREFS || error == EMFILE || error == ENFILE;
 }
 
-/* When many requests wait for descriptors, one tries, and if it fails, the others do not try for a while: each try maps
- * and unmaps memory. */
+/* Calls shm_offer(). If that fails because descriptors are exhausted, all requests fail in the same way for SCARCE_NS
+ * without trying: many requests may wait for descriptors, and each try maps and unmaps memory. */
 static struct shm_peer *offer_in_turn(struct cm_id *id, struct shm *shm, const union soft_addr *remote)
 {
     static struct {
-        atomic_uint_fast64_t until; /* ns. Both are advisory: they pair with nothing */
+        atomic_uint_fast64_t until; /* ns. Relaxed: both are advisory, and pair with nothing */
         atomic_int error;
     } scarce;
 
@@ -122,7 +122,7 @@ void cm_link_describe(struct cm_id *id, const union soft_addr *remote)
         id->offered = take_up(id, shm);
     own->shm = id->offered != NULL;
     own->tcp = settings()->tcp && own->service != CM_UC && (own->type == CM_REQ || (id->peer.tcp && !own->shm));
-    if (id->guest != -1) /* the client can still read our answer */
+    if (id->guest != -1) /* the client can still read the answer after this */
         fds_close(id->guest);
     id->guest = -1;
 }
@@ -132,8 +132,8 @@ bool cm_link_may_be_udp(const struct cm_id *id)
     return id->own.type != CM_REP || (!id->own.shm && !id->own.tcp);
 }
 
-/* The connection needs no UDP socket. Close the context's, unless there are other queue pairs that use them, or may
- * come to. `idle`: the identifier's own queue pair has no link. */
+/* The connection needs no UDP socket: closes the context's UDP sockets, unless other queue pairs use them or may use
+ * them later. `idle`: the identifier's own queue pair has no link. */
 static void spare_udp(struct cm_id *id, bool idle)
 {
     struct soft_home *home = home_of(id->public.verbs);

@@ -229,8 +229,8 @@ static void half_open_ready(struct cm_id *id)
     }
 }
 
-/* The peer sends nothing before our answer, so it has given up. If the request was not delivered, no event is
- * needed. */
+/* The peer sends nothing before this end answers, so it has closed the connection. If the request was not delivered, no
+ * event is needed. */
 static void requested_ready(struct cm_id *id)
 {
     if (cm_receive(id) == 0)
@@ -414,7 +414,7 @@ int soft_notify(struct rdma_cm_id *public, enum ibv_event_type event)
     } else if (link_is_ready(id)) {
         cm_passive_established(id);
     } else if (id->transport == &cm_ib) {
-        /* Otherwise the box contains the news already. */
+        /* Otherwise the event queue contains the event already. */
         if (ib_port_establish(id->ib) == 0)
             cm_passive_established(id);
     }

@@ -19,9 +19,10 @@
  * times within the first interval, so that one lost packet does not cost seconds. In TIMEWAIT a connection's numbers
  * and queue pair stay reserved until none of its packets can still be on the way.
  *
- * This code has no clock, socket or memory. struct ib_world is its environment: a clock and callbacks. Its user is
- * ib_port.c, or a test. A struct ib_conn is owned by the user, and is on the world's list from ib_connect(), ib_ask()
- * or the callback `request` until ib_end(). One lock of the user's guards the world and all its connections.
+ * This code reads no clock and no socket, and allocates no memory. struct ib_world is its environment: a clock and
+ * callbacks. Its user is ib_port.c, or a test. The user owns each struct ib_conn, which is on the world's list from
+ * ib_connect(), ib_ask() or the callback `request` until ib_end(). One lock of the user guards the world and all its
+ * connections.
  */
 #ifndef SOFT_IB_CONN_H
 #define SOFT_IB_CONN_H
@@ -83,12 +84,12 @@ struct ib_world {
     uint64_t next_transaction;
     LIST_HEAD(, ib_conn) conns;
 
-    /* Callback: the next connection number. Must not repeat while there are others, and must not be predictable from
-     * the numbers of other connections. The caller skips 0 and numbers in use. */
+    /* Callback: the next connection number. It must not return a number again before it has returned all others, and
+     * the number must not be predictable from those of other connections. The caller skips 0 and numbers in use. */
     uint32_t (*number)(struct ib_world *world);
     void (*send)(struct ib_world *world, const struct soft_path *path, const uint8_t mad[IB_MAD_BYTES]);
-    /* Callback: a REQ or SIDR_REQ arrived. Returns a struct ib_conn, all zero but for its user's fields; or NULL and
-     * the reason to refuse with, 0: the peer is not answered, and may ask again. */
+    /* Callback: a REQ or SIDR_REQ arrived. Returns a struct ib_conn, all zero except for the user's fields; or NULL,
+     * and in *why the reason with which to refuse; 0: the peer gets no answer, and may send the request again. */
     struct ib_conn *(*request)(struct ib_world *world, const struct soft_path *path,
                                const struct ib_message *req, enum ib_reason *why);
     /* Callback: the request is complete. The user must call ib_accept(), ib_reply() or ib_refuse() for it. */
@@ -126,7 +127,7 @@ void ib_end(struct ib_world *world, struct ib_conn *conn);
 
 /* A management datagram has arrived, on this path. */
 void ib_arrive(struct ib_world *world, const struct soft_path *path, const uint8_t mad[IB_MAD_BYTES]);
-/* The destination host has reported (ICMP) that no process has RoCE's port, for this datagram of ours. */
+/* The destination host of this datagram, which was sent here, has reported (ICMP) that no process has RoCE's port. */
 void ib_absent(struct ib_world *world, const struct soft_path *path, const uint8_t mad[IB_MAD_BYTES]);
 /* Whether a REJ withdraws a request that was never answered; it then contains the GUID of the sender's node. */
 bool ib_is_unanswered(const struct ib_message *rej);
@@ -148,7 +149,7 @@ void ib_timers(struct ib_world *world);
 void ib_send(struct ib_world *world, const struct soft_path *path, const struct ib_message *message);
 /* A message of this type to the peer, with the connection's numbers. */
 struct ib_message ib_answer(const struct ib_conn *conn, enum ib_type type);
-/* Sends the message, enters `state`, and sends again until that is left. */
+/* Sends the message and enters `state`; sends the message again until the state changes. */
 void ib_say(struct ib_world *world, struct ib_conn *conn, const struct ib_message *message,
             enum ib_state state);
 /* Enters a state without a timer: nothing is sent again. */

@@ -22,11 +22,11 @@
 
 struct ib_end {
     struct ib_conn conn; /* first; unused in a listener */
-    struct cm_id *user;  /* NULL: no longer one, or, with `listener`, none yet */
+    struct cm_id *user;  /* NULL: it has none any more, or, with `listener`, none yet */
     struct ib_box *box;
     bool requested;  /* the listener's user has not seen this request yet */
     unsigned events; /* 1 << enum ib_event: those that the user has not seen yet */
-    bool queued;     /* on the box's list */
+    bool queued;     /* on the list of `box` */
     struct ib_message said;
     struct ib_end *listener; /* of a request that its user has not seen yet */
     const void *came_to;     /* the listener, until that is closed; only compared */
@@ -52,7 +52,7 @@ extern struct ib_port {
     int door;  /* unix socket to which other processes pass on connections' datagrams */
     unsigned ends;
     unsigned kept_open; /* doors that IB_KEPT_OPEN_MAX limits */
-    int heard;          /* the door that is being read; -1: a callback has closed it */
+    int heard;          /* the unix socket that ib_hear() is reading; -1: a callback has closed it */
     LIST_HEAD(, ib_end) listeners;
     struct ib_budget budget;
 } ib_port;
@@ -71,10 +71,10 @@ void ib_hear(int fd);
 /* This process's listener at this address and port; or NULL. */
 struct ib_end *ib_told_listener(enum ib_space space, const union soft_addr *addr, in_port_t port);
 
-/* The port that a REQ or SIDR_REQ is for. False: its service is none of librdmacm's. */
+/* The port that a REQ or SIDR_REQ is for. False: its service ID is none of librdmacm's. */
 bool ib_told_service(const struct ib_message *req, enum ib_space *space, uint16_t *port);
 
-/* Puts an end on its box's list and signals the box; removes it. */
+/* post: adds the endpoint to its event queue, and signals the queue's eventfd. unpost: removes it. */
 void ib_end_post(struct ib_end *end);
 void ib_end_unpost(struct ib_end *end);
 /* A request no longer counts in its listener's backlog. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ib_port.c - the ends of connections and listeners at queue pair 1, and the boxes with their news: ib_port.h. */
+/* ib_port.c - the endpoints at queue pair 1, and their event queues: ib_port.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -153,7 +153,7 @@ static void unlock(void)
     soft_mutex_unlock(&ib_port.lock);
 }
 
-/* (locked) Opens the end's door, to which other processes pass datagrams on. 0 or an errno. */
+/* (locked) Opens the endpoint's door, the unix socket to which other processes pass its datagrams on. 0 or an errno. */
 static int open_door(struct ib_end *end, const struct ib_pass_name *name)
 {
     end->door = ib_pass_open(name);
@@ -320,8 +320,8 @@ static enum need need_of_door(const struct ib_conn *conn)
     return NONE;
 }
 
-/* (locked) Whether the end may keep a door. At the limit, closes the oldest door with the lowest need, if this one's is
- * higher. */
+/* (locked) Whether the endpoint may keep a door. At the limit, closes the oldest door with the lowest need, if this
+ * one's is higher. */
 static bool has_room_for_door(const struct ib_conn *asked)
 {
     enum need need = need_of_door(asked), least = need;
@@ -418,7 +418,7 @@ void ib_port_move(struct ib_end *end, struct ib_box *box)
     soft_mutex_unlock(&ib_port.lock);
 }
 
-/* (locked) Takes the end's first news. */
+/* (locked) Takes the endpoint's first event. */
 static void take_first(struct ib_end *end, struct ib_news *news)
 {
     *news = (struct ib_news){.user = end->user, .end = end, .said = end->said, .path = end->conn.path};
@@ -452,7 +452,7 @@ bool ib_port_next(struct ib_box *box, struct ib_news *news)
     return end != NULL;
 }
 
-/* ---- The end ---- */
+/* ---- Closing the port ---- */
 
 void ib_port_settle(void)
 {
@@ -465,8 +465,8 @@ void ib_port_settle(void)
     soft_mutex_unlock(&ib_port.lock);
 }
 
-/* The remaining ends have no user: they wait for a peer's last message, or in TIMEWAIT. The service thread may still
- * run the additional task once, which then finds nothing to do. */
+/* The remaining endpoints have no user: they wait for a peer's last message, or in TIMEWAIT. The service thread may
+ * still run the additional task once, which then finds nothing to do. */
 void ib_port_end(void)
 {
     struct ib_conn *conn;

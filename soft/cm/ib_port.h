@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ib_port.h - this process's connections and listeners at queue pair 1 of RoCE's port, by InfiniBand's connection
- * manager.
+ * ib_port.h - this process's endpoints (connections, listeners and look-ups) at queue pair 1 of RoCE's port, by
+ * InfiniBand's connection manager.
  *
  * The service thread receives the datagrams and sends messages again, whether the application calls the library or
- * not. It leaves what the application must learn ("news") in the box of an event channel, whose descriptor is then
- * readable.
+ * not. It queues events for the application (in the code: news) in the event queue of an event channel (struct ib_box),
+ * and the channel's descriptor is then readable.
  *
- * One lock guards everything here. It is taken after a channel's lock, and no lock is taken after it. A struct ib_end
- * is owned by the port: its user holds a pointer from the call that returned it to ib_port_leave(), after which the
- * port keeps it as long as the peer may send a message again.
+ * One lock guards everything here. It is taken after a channel's lock, and no lock is taken after it. The port owns
+ * each struct ib_end, an endpoint. Its user, a struct cm_id, holds a pointer from the call that returned it to
+ * ib_port_leave(). After that the port keeps the endpoint as long as the peer may send a message again.
  */
 #ifndef SOFT_IB_PORT_H
 #define SOFT_IB_PORT_H
@@ -24,15 +24,17 @@
 struct cm_id;
 struct ib_end;
 
-/* The box of an event channel: a list of ends with news, and an eventfd (`wakefd`) that is readable if there are any. The
- * channel creates the eventfd before any other thread knows the box; then only the port uses it. */
+/* The event queue of an event channel: a list of endpoints with pending events, and an eventfd (`wakefd`) that is
+ * readable while the list is not empty. The channel creates the eventfd before any other thread knows the queue; after
+ * that only the port uses it. */
 struct ib_box {
     struct doorbell wakefd;
     TAILQ_HEAD(, ib_end) news;
 };
 
+/* A pending event. */
 struct ib_news {
-    struct cm_id *user; /* the end's user; of a request the listener's, until ib_port_adopt() */
+    struct cm_id *user; /* the endpoint's user; of a request the listener's, until ib_port_adopt() */
     struct ib_end *end;
     bool requested; /* a new request; false: `event` */
     enum ib_event event;
@@ -60,15 +62,16 @@ int ib_port_reply(struct ib_end *end, struct ib_message *reply);
 int ib_port_refuse(struct ib_end *end, unsigned reason, const void *data, size_t length);
 int ib_port_establish(struct ib_end *end);
 int ib_port_disconnect(struct ib_end *end);
-/* Whether its request or look-up has got any answer. */
+/* Whether the peer has sent any answer to the request or look-up. */
 bool ib_port_is_heard(const struct ib_end *end);
-/* The user gives up the end, and gets no more news of it. */
+/* The user drops its pointer to the endpoint, and gets no more events of it. */
 void ib_port_leave(struct ib_end *end);
 
-/* The end of a request gets this user; ib_port_move(): the end's news go to another box. */
+/* Sets the user of a request's endpoint. */
 void ib_port_adopt(struct ib_end *end, struct cm_id *user);
+/* Moves the endpoint's pending and future events to another event queue. */
 void ib_port_move(struct ib_end *end, struct ib_box *box);
-/* Takes the next news from the box. False: there are none. */
+/* Takes the next event from the queue. False: there is none. */
 bool ib_port_next(struct ib_box *box, struct ib_news *news);
 
 /* Called when the process exits: disconnects all connections. Does nothing if the lock is held. */

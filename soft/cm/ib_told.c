@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ib_told.c - the callbacks of struct ib_world: finds the listener of a request, and posts news for users. */
+/* ib_told.c - the callbacks of struct ib_world: finds the listener of a request, and posts events for users. */
 #include <stdlib.h>
 #include <string.h>
 #include "ib_address.h"
 #include "ib_end.h"
 #include "ib_pass.h"
 
-/* ---- News (locked) ---- */
+/* ---- Event queues (locked) ---- */
 
 void ib_end_post(struct ib_end *end)
 {
@@ -109,16 +109,16 @@ bool ib_told_service(const struct ib_message *req, enum ib_space *space, uint16_
            *space == (req->type == IB_REQ ? IB_SPACE_TCP : IB_SPACE_UDP);
 }
 
-/* Whether the end has no user, and is kept only to answer duplicates. */
+/* Whether the endpoint has no user, and is kept only to answer duplicates. */
 static bool is_kept_only(const struct ib_conn *conn)
 {
     return ((const struct ib_end *)conn)->user == NULL &&
            (conn->state == IB_ANSWERED || conn->state == IB_TIMEWAIT || conn->state == IB_DREQ_SENT);
 }
 
-/* Makes space for one more end. At the limits the kept end that would expire first is freed: peers determine how long
- * ends are kept, and must not prevent others from connecting by that. The number of kept ends is limited, too, because
- * each message that arrives searches all of them. */
+/* Makes space for one more endpoint. At the limits it frees the endpoint without a user that would expire first: peers
+ * determine how long these are kept, and must not prevent other peers from connecting by that. The number of kept
+ * endpoints is limited, too, because each message that arrives searches all of them. */
 static bool make_room(void)
 {
     struct ib_conn *conn, *first = NULL;
@@ -199,7 +199,7 @@ void ib_told_requested(struct ib_world *world, struct ib_conn *conn, const struc
     ib_end_post(end);
 }
 
-/* Posts an event for the user. An end without a user is freed if it is IDLE, or if its request was not seen yet. */
+/* Posts an event for the user. Frees an endpoint without a user if it is IDLE, or if its request was not seen yet. */
 void ib_told_event(struct ib_world *world, struct ib_conn *conn, enum ib_event event,
                    const struct ib_message *message)
 {

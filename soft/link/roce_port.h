@@ -12,8 +12,8 @@
  * others.
  *
  * A share belongs to the process that has bound an abstract unix socket to its name; the name is free when the process
- * ends. Processes that join later connect to that socket ("door") and get the sockets there. One process joins at a
- * time: it has bound another name for as long as that takes.
+ * ends. Processes that join later connect to that socket (in the code: door) and get the sockets there. Only one
+ * process joins at a time: it has bound another name while it joins.
  *
  * Packets for queue pair 1 (connection management) belong to no share: they arrive at one more socket, which every
  * process of the port may read (qp1.h).

@@ -26,8 +26,8 @@
 #define SHARE 8                /* 1 / SHARE of the free space is sent before the kernel is asked again */
 #define UNASKED (SIZE_MAX / 2) /* bytes to a peer that the kernel can't know */
 #define GONE (1 << 20)         /* bytes to a peer without a socket at the moment; doubled each time */
-#define GONE_TIMES 20          /* without sock_diag the kernel may try to load a module for each question */
-#define PACES 64               /* peers with an entry; packets to others are not paced */
+#define GONE_TIMES 20 /* doublings: without sock_diag each question may make the kernel load a module */
+#define PACES 64      /* peers with an entry; packets to others are not paced */
 #define IDLE_NS UINT64_C(1000000000) /* an entry is kept this long after its last question */
 
 struct pace {

@@ -15,7 +15,7 @@
 
 #define CALLS_MAX 8                        /* system calls while the context stays locked ... */
 #define BYTES_MAX ((size_t)4 * UDP_BUFFER) /* ... and bytes received */
-#define OVERHEAD 768                /* bytes that the kernel charges a socket for a datagram, plus its own */
+#define OVERHEAD 768 /* bytes that the kernel charges a socket for a datagram, beyond its length */
 #define PACKET_MIN (12 + ICRC_SIZE) /* a BTH alone */
 
 /* One datagram as received: a packet, or a whole batch. */
@@ -92,7 +92,8 @@ struct udp_arrivals *udp_arrivals_new(uint8_t *buffer)
     return all;
 }
 
-/* A sandbox forbids recvmmsg(), or the kernel has none. The same for every thread, so it pairs with nothing. */
+/* A sandbox forbids recvmmsg(), or the kernel has none. Relaxed: every thread finds the same, so it pairs with
+ * nothing. */
 static _Atomic bool one_by_one;
 
 static int receive_one_by_one(int fd, struct udp_arrivals *all)
@@ -122,7 +123,7 @@ static int receive_many(int fd, struct udp_arrivals *all)
     return receive_one_by_one(fd, all);
 }
 
-/* Whether the error is permanent. Others were caused by our earlier packets (ICMP), or are temporary. */
+/* Whether the error is permanent. Other errors are temporary, or ICMP errors of packets that this socket has sent. */
 static bool is_for_good(int error)
 {
     return error == ENOSYS || error == EPERM || error == EBADF || error == ENOTSOCK;

@@ -72,7 +72,7 @@ in_port_t udp_port(struct udp *udp, const union soft_addr *local)
     return port;
 }
 
-/* Which sockets the packets of paths leave by is found out again for the next ones. */
+/* Clears the cache of paths: the next packet of each path looks its sending socket up again. */
 static void forget_ways(struct udp *udp)
 {
     udp->out.path.remote.sa.sa_family = AF_UNSPEC;

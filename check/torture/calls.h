@@ -41,6 +41,7 @@
     CALL(sendmsg, L(ENOBUFS, ENOMEM, EPERM, ENETUNREACH), P(EINTR, EAGAIN))                                    \
     CALL(sendmmsg, L(ENOBUFS, ENOMEM, EPERM), P(EINTR, EAGAIN))                                                \
     CALL(sendto, L(ENOBUFS, EPERM), P(EINTR, EAGAIN))                                                          \
+    CALL(sendfile, L(EIO, ENOMEM, EINVAL), P(EINTR, EAGAIN))                                                   \
     CALL(recv, L(ECONNRESET, ENOMEM), P(EINTR, EAGAIN))                                                        \
     CALL(recvfrom, L(ENOMEM), P(EINTR, EAGAIN))                                                                \
     CALL(recvmsg, L(0), P(EINTR, EAGAIN, ECONNREFUSED, ENOMEM))                                                \

@@ -16,6 +16,7 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/random.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -115,6 +116,7 @@ WRAP(int, unlink, (const char *path), (path), -1)
 WRAP(DIR *, fdopendir, (int fd), (fd), NULL)
 WRAP(int, fstatfs, (int fd, struct statfs *status), (fd, status), -1)
 WRAP(ssize_t, pread, (int fd, void *bytes, size_t length, off_t offset), (fd, bytes, length, offset), -1)
+WRAP(ssize_t, sendfile, (int to, int from, off_t *offset, size_t count), (to, from, offset, count), -1)
 WRAP(ssize_t, preadv, (int fd, const struct iovec *list, int count, off_t offset), (fd, list, count, offset),
      -1)
 WRAP(ssize_t, pwrite, (int fd, const void *bytes, size_t length, off_t offset), (fd, bytes, length, offset), -1)

@@ -12,7 +12,7 @@
 #include <time.h>
 
 #define NS_PER_S UINT64_C(1000000000)
-#define NEVER_NS UINT64_MAX /* a time that never comes; an infinite duration */
+#define NEVER_NS UINT64_MAX /* no time, never reached; an infinite duration */
 
 static inline uint64_t now_ns(void)
 {

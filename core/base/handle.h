@@ -53,8 +53,8 @@ void *xs_handle_make(struct handle_table *table, void *object);
  * valid. */
 void *xs_handle_get(struct handle_table *table, const void *handle);
 void xs_handle_put(struct handle_table *table, const void *handle);
-/* Returns the slot of a handle in use, for objects whose users come and go with each message; handle_leave() is
- * xs_handle_put() then. */
+/* Returns the slot of a handle in use, for objects that are looked up for each message: handle_leave(slot) is then a
+ * faster xs_handle_put(). */
 struct handle_slot *xs_handle_slot(struct handle_table *table, const void *handle);
 static inline void handle_leave(struct handle_slot *slot)
 {

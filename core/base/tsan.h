@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * tsan.h - tells the thread sanitizer about ordering between threads that it can't see.
+ * tsan.h - informs the thread sanitizer of ordering between threads that it can't see.
  *
  * The sanitizer instruments the program's own code and intercepts calls of the C library. It sees neither how the
  * library's mutex orders threads (mutex.h), nor that a packet that one thread of a process sent was received by

@@ -105,7 +105,7 @@ enum posted_kind {
 /* A work request that has not completed. */
 struct posted {
     enum posted_kind kind;
-    bool signaled; /* it has a completion of its own; else the completion of a later request implies it */
+    bool signaled; /* it will be completed by the device; else the completion of a later request implies it */
     /* Data: the number of sends behind `op` that the message carries as well, each of them whole. */
     uint8_t followers;
     struct op *op;

@@ -54,7 +54,7 @@ static void acknowledge(struct conn *conn)
         conn->recv_ring_told = conn->recv_ring_out;
 }
 
-/* Send messages that are due once, if a credit allows. */
+/* Send the messages that are due (conn->due), as far as there are credits. */
 static void say_due(struct conn *conn)
 {
     if (conn->due & DUE_END)
@@ -76,9 +76,9 @@ static bool may_end(const struct conn *conn)
     return conn->sending == NULL && (conn->onesided_next == NULL || conn->sock->state != SOCK_CLOSING);
 }
 
-/* Send FIN, with all credits for what has arrived: the peer may miss the device's last acknowledgement, and
- * this side may be closed when the peer sends its message again. The credits tell the peer that its messages
- * arrived. */
+/* Send FIN, with all credits for what has arrived: the peer may miss the device's last acknowledgement, and this side
+ * may be closed when the peer sends its message again. From the credits the peer knows that its messages have arrived.
+ * */
 static void say_end(struct conn *conn)
 {
     if (sock_sent(conn->sock) != SENT_WHOLE) {
@@ -96,9 +96,9 @@ static bool ack_is_due(const struct conn *conn)
     return conn->recv_ring_out - conn->recv_ring_told >= conn->ack_due;
 }
 
-/* Send credits now: if half of the depth is due; or if the peer's FIN arrived after our FIN was sent, so that
- * our FIN could not confirm it: the device's last acknowledgement may be lost, and this side may be closed when
- * the peer sends its FIN again. */
+/* Must credits be sent now? Yes, if half of the depth is due; or if the peer's FIN arrived after this side had sent its
+ * FIN, which therefore could not acknowledge it: the device's last acknowledgement may be lost, and this side may be
+ * closed when the peer sends its FIN again. */
 static bool credits_are_due(const struct conn *conn)
 {
     return conn->owed >= conn->depth / 2 ||

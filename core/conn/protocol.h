@@ -145,7 +145,7 @@ bool xs_control_unpack(struct control *control, const void *in, size_t length);
 /* ---- token -------------------------------------------------------------------------------- */
 
 /* What a peer needs to access exported memory. The application has to transfer it to the peer. The ring buffer's key
- * and address tell which connection it is for. */
+ * and address identify the connection that it is for. */
 
 #define TOKEN_MAGIC 0x45585401u /* "EXT", version 1 */
 

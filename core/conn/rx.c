@@ -342,8 +342,8 @@ static bool discard_message(struct conn *conn)
     return true;
 }
 
-/* The application starts no more receives, but the peer may have to complete its sends before it accepts ours,
- * so read and discard them. */
+/* The application starts no more receives, but the peer may have to complete its sends before it receives those of this
+ * side, so read and discard the peer's. */
 void xs_rx_discard(struct conn *conn)
 {
     if (conn->state != CONN_OPEN || conn->reading == READ_ENDED)

@@ -22,6 +22,7 @@ inline __attribute__((always_inline)) bool xs_conn_may_inline(const struct conn 
            (op == NULL || bytes == 0 || op->bounce != NULL || (op->memory != NULL && !op->memory->nofault));
 }
 
+/* A post may have changed whether the device waits for a flush. */
 static inline void posted_more(struct conn *conn)
 {
     if (xs_nic_waits(conn->nic) != atomic_load_explicit(&conn->nic->queue->waits, memory_order_relaxed))
@@ -132,10 +133,10 @@ static void report(const struct conn *conn, const struct ibv_wc *wc)
                conn->nic->context->device->name, conn->device->wc_status_str(wc->status));
 }
 
-/* Has the peer received the message of this work request, or a later message? The peer's credits tell, because
- * the peer returns all credits with the end of its stream. A peer that closes in order need therefore not stay
- * until its last acknowledgement is delivered. A WRITE arrives before any message behind it; a READ completes
- * only by its response. */
+/* Has the peer received the message of this work request, or a later message? This is known from the credits, because
+ * the peer returns all credits with the end of its stream. A peer that closes in order need therefore not stay until
+ * its last acknowledgement is delivered. A WRITE arrives before any message behind it; a READ completes only by its
+ * response. */
 static bool has_arrived(const struct conn *conn, uint32_t entry)
 {
     const struct posted *posted = &conn->posted[entry % SQ_DEPTH];

@@ -227,7 +227,7 @@ void xs_queue_tell(struct queue *queue)
     mutex_unlock(&queue->events_lock);
 }
 
-/* The operation has an event, or is free again. */
+/* Move an operation that has ended to the list of events or, if it has none, to the free operations. */
 static inline __attribute__((always_inline)) void give_at_home(struct queue *queue, struct op *op,
                                                                bool has_event)
 {
@@ -238,7 +238,7 @@ static inline __attribute__((always_inline)) void give_at_home(struct queue *que
         STAILQ_INSERT_HEAD(&queue->own_free, op, link);
 }
 
-/* Drops the operation's reference to its queue. */
+/* Like give_at_home(), for an operation that was not made at_home. Drops its reference to the queue. */
 static void give_elsewhere(struct queue *queue, struct op *op, bool has_event)
 {
     mutex_lock(&queue->events_lock);
@@ -308,7 +308,7 @@ void xs_op_flag(struct op *op, int flag)
         op->event.exs_evt_union.exs_evt_xfer.exs_evt_flags |= flag;
 }
 
-/* For EXS_CHECK and EXS_DEBUG=2. */
+/* Report the end of an operation to the trace (EXS_DEBUG=2) and to the checks of EXS_CHECK. */
 static void tell_of(struct op *op)
 {
     if (xs_tracing)
@@ -346,7 +346,8 @@ void xs_op_cancel(struct op *op)
     give(op, false);
 }
 
-/* The thread that deletes the queue discards the events that were never dequeued. */
+/* Events that were never dequeued are discarded with the queue. If one of them is that of a failed send, that counts as
+ * reported. */
 void xs_ops_free(struct queue *queue)
 {
     struct op_chunk *chunk;

@@ -170,7 +170,7 @@ static void count_event(struct nic *nic, struct cq *cq)
         ack_events(nic, cq);
 }
 
-/* Poll each completion queue once, for HARVEST_MAX completions at most. Returns how many there were. */
+/* Poll each completion queue once, for at most HARVEST_MAX completions. Returns the number of completions. */
 static int take_held(struct nic *nic, struct conn_list *touched)
 {
     struct ibv_wc wc[HARVEST_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* qattr.c - exs_qstatus and exs_qmodify: the state of a queue, and its attributes that a program may change. */
+/* qattr.c - exs_qstatus and exs_qmodify: the state of a queue, and its attributes that an application may change. */
 #include <errno.h>
 #include "core/base/entry.h"
 #include "core/base/log.h"

@@ -17,7 +17,7 @@
  * the host has a use for it (detach.c). If too many queues would watch the home of a listener, the others are on a
  * standby list (`line`): they watch no descriptor, but poll the home on a timer (accept.c).
  *
- * The queue that the application gave a socket to (`owner`, socket.h) may be another one than its home: a request that
+ * The queue that the application gave a socket to (`owner`, socket.h) may differ from its home: a request that
  * was answered for an accept of one queue may become a connection that an accept of another queue returns.
  *
  * A turn is one pass over a queue: its completions, connection events and timers, then those of its attached queues.
@@ -102,8 +102,8 @@ struct queue {
      * one was added sees that one. */
     _Atomic int others;
     atomic_bool busy_polls; /* a loop busy-polls the queue; pairs with nothing, since it is advisory */
-    /* NULL for a private queue and for one that was deleted. Written with both locks, and read with either, or by a
-     * user of the handle. */
+    /* NULL for a private queue and for one that was deleted. Written with `lock` and `events_lock`, and read with
+     * either of them, or by a user of the handle. */
     exs_qhandle_t handle;
     struct handle_slot *slot; /* of the handle, as long as that has users */
     /* A temporary queue of a blocking exs_poll(), which deletes it before it returns; so no socket may rely on it to be
@@ -181,8 +181,8 @@ struct queue {
 struct queue *xs_queue_new(bool private, int depth);
 /* Checks a depth that an application asks for. Returns 0, or -1 and EINVAL. */
 int xs_check_depth(int depth);
-/* Return how many sockets the queue owns, and how many of its own operations have not completed. Called with both
- * locks. */
+/* Return how many sockets the queue owns, and how many operations whose events go to it have not completed. Called with
+ * `lock` and `events_lock`. */
 int xs_queue_own_socks(const struct queue *queue);
 int xs_queue_own_pending(const struct queue *queue);
 void xs_queue_ref(struct queue *queue);

@@ -187,6 +187,7 @@ static bool busy_enough(struct queue *queue)
     return queue->busy_turns >= BUSY_TURNS_MAX || now - queue->busy_since >= BUSY_NS_MAX;
 }
 
+/* Does this pass leave CM events and timers to a later one? */
 static bool leaves_others(struct queue *queue, const struct turn *turn)
 {
     if (turn->watched == BY_EDGE)

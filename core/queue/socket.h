@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * socket.h - the data of a socket, which its queue, its connection and the functions of sock/ share. sock/sock.h has
- * the functions, and describes a socket's life.
+ * socket.h - the data of a socket, which its queue, its connection and the functions of sock/ share. core/sock/sock.h
+ * has the functions, and describes a socket's life.
  */
 #ifndef XS_SOCKET_H
 #define XS_SOCKET_H
@@ -20,7 +20,7 @@ struct lookup;
 struct polled;
 struct queue;
 
-/* Whether what was sent on a socket is complete, and whether the application has been told if not (ending.h). */
+/* Whether what was sent on a socket is complete; if not, whether the application knows that (ending.h). */
 enum sent { SENT_WHOLE = 0, SENT_TORN = 1, SENT_UNREPORTED = 2, SENT_TORN_UNREPORTED = 3, SENT_LOST = 4 };
 
 /* Keepalive (probe.c), unless options change it: */
@@ -93,8 +93,8 @@ struct sock {
     exs_qhandle_t driver; /* without an owner: the last queue that an operation of the socket named */
     struct conn *conn;    /* NULL: there is no queue pair */
     /* enum sent (ending.h): whether all that was sent is complete. Written with the lock, but a thread that dequeues
-     * the event clears SENT_UNREPORTED without. Pairs with nothing: a thread that learned of the event from another one
-     * is ordered by that. */
+     * the event clears SENT_UNREPORTED without. Pairs with nothing: a thread that learned of the event from another
+     * thread is ordered behind that thread. */
     _Atomic uint8_t sent;
 
     /* CM ids: a listener or bound socket has one for each device, a connection that of `device` */

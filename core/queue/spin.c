@@ -112,7 +112,7 @@ struct search {
     uint64_t limit;  /* absolute maximum, ns */
     bool (*is_over)(void *);
     void *argument;
-    bool begins;     /* the program was active until now, so the time starts now */
+    bool begins;     /* the application was active until now, so the time starts now */
     bool is_budget;  /* the application gave the time in the call: no poll is skipped */
     bool for_events; /* any event that a poll finds ends it, */
     bool has_lock;   /* and events_lock is then held; out */
@@ -146,6 +146,8 @@ static void limit_for_attachments(struct queue *queue, struct search *search, ui
         search->limit = limit;
 }
 
+/* How a period of busy polling ended: is_over() returned true or events were found; nothing arrived for the polling
+ * time, or the spin was skipped; search->limit was reached. */
 enum spun { SPUN_FOUND, SPUN_EMPTY, SPUN_LONG_ENOUGH };
 
 static enum spun spin(struct queue *queue, struct search *search)

@@ -2,9 +2,9 @@
 /*
  * dontwait.c - MSG_DONTWAIT: transfers of the bytes that can be transferred immediately, or of none.
  *
- * A receive takes data that has arrived, and is never advertised. On a SEQPACKET the sender keeps messages until a
- * receive is advertised, so there such a receive only finds the end of the stream. A send gives the device the bytes
- * that the peer has room for, and ends there; a message of a SEQPACKET that was started is sent to its end.
+ * A receive with MSG_DONTWAIT takes data that has arrived, and is never advertised. On a SEQPACKET the sender keeps
+ * messages until a receive is advertised, so there it only finds the end of the stream. A send gives the device the
+ * bytes that the peer has room for, and ends there; a message of a SEQPACKET that was started is sent to its end.
  */
 #include <errno.h>
 #include "core/base/log.h"

@@ -4,7 +4,7 @@
  *
  * A request is answered when an accept is pending, but does not consume it: the accept only determines the queue on
  * which the queue pair is made, the new socket's home. The accept is consumed when the connection is established.
- * Until then the socket is HALF_OPEN. Any host can create such sockets, so their number is limited. At the limit,
+ * Until then the socket is HALF_OPEN. Any host can create half-open sockets, so their number is limited. At the limit,
  * requests wait until a half-open connection is established, or until the oldest one has been silent for longer than
  * a correct peer is. That one is dropped, preferably one from the same host as the new request, so that one host
  * can't displace others; and the newest request is answered, so that a flood does not delay other peers. A connection

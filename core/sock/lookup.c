@@ -181,8 +181,8 @@ struct lookup *xs_lookup_new(const struct sock *sock, const char *host, const ch
 
 /* ---- Threads -------------------------------------------------------------------------------------------- */
 
-/* Tell the socket that there is an answer. Called with the lock, which it releases for the call.
- * xs_lookups_settle() waits until no thread is here. */
+/* Notify the socket that there is an answer. Called with the lock, which it releases in between. xs_lookups_settle()
+ * waits until no thread is in this function. */
 static void tell(struct sock *sock)
 {
     xs_sock_ref(sock);

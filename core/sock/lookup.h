@@ -17,8 +17,8 @@ struct sock;
 struct lookup;
 
 /* Makes a lookup of a host and a service, each a name or a number; if both are numbers, it has its answer. Returns
- * NULL and errno on failure: EINVAL, ENAMETOOLONG, EAFNOSUPPORT (a number of the other family), ENOMEM, or one of a
- * failed answer. */
+ * NULL and errno on failure: EINVAL, ENAMETOOLONG, EAFNOSUPPORT (a number of the other family), ENOMEM, or an errno
+ * of xs_lookup_answer(). */
 struct lookup *xs_lookup_new(const struct sock *sock, const char *host, const char *service);
 /* Starts the lookup: a thread of the library calls xs_host_found(sock) when it has its answer. Returns 0, or -1 and
  * errno if no thread can be started. */

@@ -56,7 +56,7 @@ static void leave_queue(struct polling *polling)
 }
 
 /* Is one of the poll's descriptors ready, or its time over? Asks the epoll set and does not use `others`,
- * because that belongs to the thread that claims the poll, which may be another one that holds a socket's
+ * because that belongs to the thread that claims the poll, which may be another thread that holds a socket's
  * lock. */
 static bool is_due(const struct polling *polling)
 {

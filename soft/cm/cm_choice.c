@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cm_choice.c - which of the two transports a connection tries first: TCP, by which EXS listens, unless the host was
- * found to answer only by InfiniBand's connection manager. That is remembered for some hosts.
+ * cm_choice.c - decides which of the two transports a connection tries first: TCP, on which EXS listens, or
+ * InfiniBand's connection manager if the host was found to answer only by that, which is cached for HOSTS hosts.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -61,8 +61,8 @@ bool cm_choice_is_ib(const struct cm_id *id)
 void cm_choice_learn(const struct cm_id *id)
 {
     union soft_addr host = host_of(id), *place = place_of(&host);
-    /* Not if TCP was refused: a refusal costs no time, and a server by TCP may only be down at the moment. Another
-     * user who answers in its place once must not get its later clients. */
+    /* Not if TCP was refused: a refusal costs no time, and a server that listens by TCP may only be down at the moment.
+     * If another user's process answers once in the server's place, it must not get the server's later clients. */
     bool is_ib = id->transport == &cm_ib && !id->tcp_refused;
 
     soft_mutex_lock(&known.lock);

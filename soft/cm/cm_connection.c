@@ -64,7 +64,8 @@ int cm_conn_param(struct cm_id *id, const struct rdma_conn_param *param, size_t 
     return 0;
 }
 
-/* Fills an event's parameters from the peer's message. The peer's responder resources are our initiator depth. */
+/* Fills an event's parameters from the peer's message. The peer's responder resources are this end's initiator
+ * depth. */
 void cm_connection_describe(struct rdma_conn_param *conn, const struct cm_message *peer)
 {
     conn->responder_resources = peer->initiator_depth;

@@ -2,16 +2,16 @@
 /*
  * cm_half_open.c - a listener's half-open connections: TCP is established and the request is not complete.
  *
- * Any host can open such connections and send nothing, so their number is limited. At the limit the listener
- * stops accepting, and new connections wait in the kernel's queue. It goes on when a half-open connection ends, or
- * when one has sent nothing for longer than the patience: this one is closed for the new one. It is one of the new
- * one's host, or else of the host that has more than half of them, so that a host can't displace others; where there is
- * no such host, it is the oldest.
+ * Any host can open half-open connections and send nothing, so their number is limited. At the limit the listener stops
+ * accepting, and new connections wait in the kernel's queue. The listener accepts the next one when a half-open
+ * connection ends, or when one has sent nothing for longer than the patience, a time: that one is closed. The listener
+ * closes a connection from the same host as the new one, or else from the host that has more than half of them, so that
+ * a host can't displace the connections of others; if there is no such host, it closes the oldest.
  *
- * The patience adapts. Clients that connect all at once complete their requests soon, and get the full time. While
- * connections have to be closed because they stay silent, the listener is being flooded: each one halves the
- * patience, so that the kernel's queue is emptied as fast as the flood fills it, and each complete request doubles
- * it again.
+ * The patience adapts. Clients that connect at the same time complete their requests soon, and get the full time. If
+ * connections have to be closed because they send nothing, the listener is being flooded: each closed one halves the
+ * patience, so that the kernel's queue is emptied as fast as the flood fills it, and each complete request doubles the
+ * patience again.
  */
 #include <sys/socket.h>
 #include "core/base/clock.h"

@@ -316,7 +316,8 @@ static int set_traffic_class(struct cm_id *id, const void *value, size_t length)
     return 0;
 }
 
-/* Of a connection that has a TCP socket: ms that its host may acknowledge nothing; 0: as at first. */
+/* Sets how long the peer's host may acknowledge nothing, in ms; 0: the default, TCP_PATIENCE. Only for an established
+ * connection with a TCP socket. 0 or an errno. */
 static int set_user_timeout(struct cm_id *id, const void *value, size_t length)
 {
     unsigned milliseconds;

@@ -12,8 +12,8 @@
  *   REQ, REP   8 queue pair number 4 | 12 first packet sequence number that the sender expects 4
  *              16 UDP port 2 | 18 path MTU 1 (enum ibv_mtu) | 19 responder resources 1 | 20 initiator depth 1
  *              21 retry count 1 | 22 RNR retry count 1 | 23 flags 1 (1: flow control, 2: SRQ, 4: shared memory,
- *              8: packets need no ICRC, 16: several may come in one datagram, 32: packets go over this connection,
- *              tcp_frame.h)
+ *              32: packets travel over this connection, tcp_frame.h; EXS 2.1 used 8 and 16, which are neither set nor
+ *              read)
  *              24 length of private data 1 | 25 of a REQ: transport service 1 (InfiniBand's: 0 RC, 1 UC, 3 XRC)
  *              26 of a REQ: port space 1 (0: RDMA_PS_TCP, 1: RDMA_PS_IB) | 27 zero 1
  *              28 private data 56 in a REQ, 196 in a REP

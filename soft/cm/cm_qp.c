@@ -155,8 +155,8 @@ uint16_t cm_qp_refuses(const struct cm_id *id)
                : 0;
 }
 
-/* Chooses the first packet sequence number that this end expects: unpredictable, so that a sender that does not see our
- * packets can't inject any. 0 or an errno. */
+/* Chooses the first packet sequence number that this end expects. It is unpredictable, so that a sender that does not
+ * see the connection's packets can't inject any. 0 or an errno. */
 static int choose_psn(struct cm_id *id)
 {
     while (id->psn == 0) {
@@ -216,7 +216,8 @@ static uint8_t least(uint8_t one, uint8_t other)
     return one < other ? one : other;
 }
 
-/* Before the application's answer: what the peer asked for, limited to the device's maximum. */
+/* The responder resources; before the application's answer those that the peer asked for, limited to the device's
+ * maximum. */
 static uint8_t resources_of(const struct cm_id *id)
 {
     return least(id->own.type != 0 ? id->own.responder_resources : id->peer.initiator_depth, reads_max(id));

@@ -31,8 +31,8 @@ static int make_cq(struct rdma_cm_id *public, uint32_t entries, struct ibv_comp_
     return error;
 }
 
-/* Not while an XRC shared receive queue still uses one. An application that sets these fields itself may have set both
- * to the same queue, as rsockets do. */
+/* Does nothing while an XRC shared receive queue still uses a completion queue. An application that sets these fields
+ * itself may have set both to the same queue, as rsockets do. */
 void cm_queues_drop_cqs(struct rdma_cm_id *public)
 {
     if (public->qp_type == IBV_QPT_XRC_RECV && public->srq != NULL)
@@ -49,7 +49,8 @@ void cm_queues_drop_cqs(struct rdma_cm_id *public)
     public->send_cq_channel = public->recv_cq_channel = NULL;
 }
 
-/* Creates what is missing. Of XRC the sending end has only a send queue's, the receiving end none. 0 or an errno. */
+/* Creates the missing completion queues. With XRC the sending end needs only one for its send queue, and the receiving
+ * end needs none. 0 or an errno. */
 static int complete_cqs(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *attr)
 {
     int error = 0;
@@ -65,7 +66,7 @@ static int complete_cqs(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *a
     return error;
 }
 
-/* ---- What a queue pair is made of ---- */
+/* ---- Protection domain and XRC domain ---- */
 
 /* Sets the protection domain. 0 or an errno. */
 static int complete_pd(const struct rdma_cm_id *public, bool given, struct ibv_pd **pd)

@@ -18,7 +18,7 @@ static bool is_look_up(const struct ib_conn *conn)
     return conn->state >= IB_ASKED;
 }
 
-/* Whether a requested connection does not know yet that the peer has our answer. */
+/* Whether this end has a request of the peer, and does not know yet that the peer has received the answer. */
 static bool is_before_established(const struct ib_conn *conn)
 {
     return conn->state == IB_REQUESTED || conn->state == IB_REP_SENT || conn->state == IB_REP_HEARD;
@@ -110,8 +110,8 @@ static unsigned at_most(unsigned time)
     return time < IB_TIME_MAX ? time : IB_TIME_MAX;
 }
 
-/* Limits retransmissions of the answer. The source address of a request may be forged, and the host that really has it
- * gets our answers: few of them, at long intervals. If one is lost, the peer repeats its request and gets another. */
+/* Limits retransmissions of the answer, in number and rate: the source address of a request may be forged, and the
+ * host that really has it gets the answers. If an answer is lost, the peer repeats its request and gets another. */
 static void answer_at_leisure(struct ib_conn *conn, const struct ib_req *req)
 {
     unsigned response = at_most(req->local_response);
@@ -243,7 +243,8 @@ static void rej_arrives(struct ib_world *world, struct ib_conn *conn, const stru
     world->tell(world, conn, IB_EV_REJECTED, rej);
 }
 
-/* A peer that never got our answer does not know our number; the REJ's additional information is its GUID. */
+/* A peer that never received an answer does not know the connection's number here; the REJ's additional information is
+ * the peer's GUID. */
 bool ib_is_unanswered(const struct ib_message *rej)
 {
     return rej->rej.reason == IB_TIMEOUT && rej->rej.info_length >= sizeof(uint64_t);

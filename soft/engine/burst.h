@@ -51,8 +51,8 @@ bool soft_burst_begin(struct soft_burst *burst);
 void soft_burst_end(struct soft_burst *burst);
 
 /* Returns space for a packet of `size` bytes. NULL: the memory of an earlier packet's payload had vanished, or the link
- * is full; the caller must check again what it has to send. psn and answer tell whose payload it is in case it
- * vanishes. `way` must stay valid until the burst has been sent. */
+ * is full; the caller must check again what it has to send. psn and answer identify the request or response to fail if
+ * its payload vanishes. `way` must stay valid until the burst has been sent. */
 uint8_t *soft_burst_add(struct soft_qp *qp, const struct soft_path *way, size_t size, uint64_t psn,
                         bool answer);
 /* Adds payload to the packet that was added last. It is copied now, or, if `nofault` is not NULL, when the burst is

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * completer.c - processes what the peer sends back to a requester: ACKs, NAKs, READ responses, results of atomics; and
- * retries when the peer sends nothing.
+ * completer.c - processes the packets that the peer's responder sends to a requester (ACKs, NAKs, READ responses,
+ * results of atomics), completes requests, and sends packets again after a NAK or timeout until the retries are used
+ * up.
  *
  * A READ advances una only by its responses, packet by packet. An acknowledgement of a later PSN while a response is
  * outstanding means that the response was lost; the rest of the READ is then requested again.
@@ -33,7 +34,7 @@ static void progressed(struct soft_qp *qp, uint64_t before)
     if (req->una == before || !soft_sends(qp))
         return;
     req->retries = req->rnr_retries = 0;
-    if (req->next < req->una) { /* acknowledged after going back: not lost */
+    if (req->next < req->una) { /* packets that were to be sent again are acknowledged: they were not lost */
         req->next = req->una;
         req->index = req->ring.tail;
         soft_recovery_undo(&req->recovery);

@@ -20,7 +20,7 @@ struct soft_channel {
      * programs written for rdma-core take readable to mean an event; -1 for a quiet channel. */
     struct ibv_comp_channel ibv;
     struct waitset waits; /* events, and all descriptors of soft_watch() */
-    unsigned outside;     /* How many consecutive calls of soft_get_cq_event() found an event at once. */
+    unsigned outside; /* Number of consecutive calls of soft_get_cq_event() that found an event immediately. */
     TAILQ_HEAD(, soft_cq) pending;
     LIST_ENTRY(soft_channel) link;
 };
@@ -60,7 +60,8 @@ bool soft_channel_sleeps_outside(const struct soft_channel *channel);
 void soft_channel_flag(struct soft_channel *channel);
 int soft_cq_take(struct soft_cq *cq, int room, struct ibv_wc *wc); /* (locked) returns how many */
 void soft_cq_arm(struct soft_cq *cq, enum soft_arm armed);         /* (locked) */
-/* A poll found no completion. If it found packets, the rest of a message is probably on its way. (locked) */
+/* A poll found no completion. Counts it in `activity` if it found packets, because the rest of a message will probably
+ * arrive soon; sends delayed ACKs. (locked) */
 void soft_nothing_completed(struct soft_context *context);
 int soft_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
 int soft_req_notify_cq(struct ibv_cq *cq, int solicited_only);

@@ -11,8 +11,8 @@
 #include "engine.h"
 
 #define UDP_HEADER 8
-/* The service level that rdma-core's providers report for RoCE: whether the datagram came over UDP, and the type of the
- * IP header. UCX finds the addresses in the GRH by it. */
+/* The service level that rdma-core's providers report for RoCE datagrams encodes whether the datagram arrived over UDP,
+ * and the type of the IP header. UCX needs it to find the addresses in the GRH. */
 #define TYPE_UDP 8
 #define TYPE_IPV6 1
 #define TYPE_IPV4 2

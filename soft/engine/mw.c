@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * mw.c - which range a memory window opens, and the requests that change it.
+ * mw.c - memory windows: checks accesses to their range, and executes the requests that bind and invalidate them.
  *
  * A request names window and region by their keys, because both may have been destroyed when it is executed. It is
  * executed when all earlier requests are complete, and completes at once, so it is never executed twice.

@@ -47,7 +47,7 @@ struct soft_send {
     } data;
 };
 
-/* Where a datagram goes. Stored in the last bytes of the request's slot in the ring. */
+/* The destination of a datagram. Stored in the last bytes of the request's entry in the ring. */
 struct soft_destination {
     struct soft_path path;
     uint32_t qpn, qkey;

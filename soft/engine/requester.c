@@ -384,7 +384,7 @@ static bool put_next(struct soft_qp *qp)
 }
 
 /* The packets behind it have probably arrived or are on their way, so only the oldest is sent. The responses of a READ
- * or atomic come in sequence, so missing ones are requested as after a loss. */
+ * or atomic arrive in sequence, so missing ones are requested as after a loss. */
 void soft_requester_probe(struct soft_qp *qp)
 {
     struct soft_requester *req = &qp->req;

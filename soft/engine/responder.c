@@ -7,10 +7,10 @@
  * requests that cannot be executed.
  *
  * Only a packet whose PSN is near the expected one is answered. InfiniBand's specification answers a duplicate from up
- * to half of all PSNs back with an ACK, and any later PSN with a NAK. On a shared host that tells an attacker, who can
- * see how many datagrams leave, when it has guessed a queue pair number. The peer's window bounds how far a duplicate
- * or an early packet can be away, so all others get no answer. A repeated READ or atomic is answered at any distance,
- * because it must match a remembered one in key and address.
+ * to half of all PSNs back with an ACK, and any later PSN with a NAK. On a shared host an attacker that can see how
+ * many datagrams are sent would learn from that when it has guessed a queue pair number. The peer's window bounds how
+ * far a duplicate or an early packet can be away, so all others get no answer. A repeated READ or atomic is answered at
+ * any distance, because it must match a remembered one in key and address.
  */
 #include <arpa/inet.h>
 #include "core/base/copy.h"
@@ -104,7 +104,7 @@ static bool send_payload(struct soft_qp *qp, const struct soft_packet *packet)
     return false;
 }
 
-/* False: the memory has vanished. */
+/* Writes the payload of a WRITE to the region. False: the memory has vanished. */
 static inline bool write_region(const struct soft_mr *mr, uint64_t va, const struct soft_packet *packet)
 {
     struct iovec to = {soft_mr_at(mr, va), packet->length};
@@ -162,7 +162,7 @@ static bool write_payload(struct soft_qp *qp, const struct soft_packet *packet)
     return packet->target == NULL;
 }
 
-/* Immediate data, or the key that was invalidated. */
+/* Fills in the completion's immediate data, or the key that was invalidated. */
 static inline void tell(struct ibv_wc *wc, const struct soft_packet *packet)
 {
     wc->wc_flags = packet->op & SOFT_OP_IMM ? IBV_WC_WITH_IMM : IBV_WC_WITH_INV;

@@ -45,7 +45,7 @@ void qp1_send(struct qp1 *qp1, const struct soft_path *path, const uint8_t mad[Q
  * there is none. */
 int qp1_receive(struct qp1 *qp1, int family, struct soft_path *path, uint8_t mad[QP1_MAD]);
 
-/* The next datagram of ours for which a host reported that no process has the port; path->local is not known. 1; 0:
+/* The next datagram sent here for which a host reported that no process has the port; path->local is not known. 1; 0:
  * another error; -1: there is none. */
 int qp1_refused(struct qp1 *qp1, int family, struct soft_path *path, uint8_t mad[QP1_MAD]);
 

@@ -65,13 +65,13 @@ static uint32_t place_of_request(uint64_t guid, uint32_t id)
 
 void roce_table_remember(struct roce_table *table, uint64_t guid, uint32_t id, unsigned share)
 {
-    /* pairs with roce_table_recall()'s load, in no order */
+    /* pairs with roce_table_recall()'s load; relaxed: orders nothing else */
     atomic_store_explicit(&table->requests[place_of_request(guid, id)], (uint8_t)(share + 1),
                           memory_order_relaxed);
 }
 
 int roce_table_recall(const struct roce_table *table, uint64_t guid, uint32_t id)
 {
-    /* pairs with roce_table_remember()'s store, in no order */
+    /* pairs with roce_table_remember()'s store; relaxed: orders nothing else */
     return atomic_load_explicit(&table->requests[place_of_request(guid, id)], memory_order_relaxed) - 1;
 }

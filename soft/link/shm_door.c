@@ -60,9 +60,9 @@ static void report_foreign(const char *what, uid_t owner)
                 (unsigned)owner, what, (unsigned)geteuid());
 }
 
-/* Whether the directory belongs to this user and no other can write it. Reports it if another user owns it. No other
- * user can rename or remove our directory in a sticky directory, so the result still holds when a socket is created
- * there. */
+/* Whether the directory belongs to this user and no other user can write it. Reports it if another user owns it. No
+ * other user can rename or remove this user's directory in a sticky directory, so the result still holds when a socket
+ * is created there. */
 static bool is_private(const char *path)
 {
     struct stat status;

@@ -42,7 +42,8 @@ socklen_t shm_pass_address(struct sockaddr_un *un, const char *name)
 }
 
 /* Whether the real, effective and saved user IDs of this process are `uid`. A server that has only changed its
- * effective user ID must not share memory with the user for which it acts, who could then get the server's rights. */
+ * effective user ID must not share memory with the user for which it acts: that user could then get the server's
+ * rights. */
 static bool has_one_user(uid_t uid)
 {
     uid_t real, effective, saved;

@@ -9,8 +9,9 @@
 #include "shm_sealed.h"
 
 #define MASK (SHM_RING_BYTES - 1)
-/* An empty ring restarts at its first byte if its position is behind NEAR bytes, and behind MORE batches of the wanted
- * size: the rest is only free when the receiver has taken the first batch after the restart. */
+/* An empty ring restarts at its first byte if the sender's position is behind the first NEAR bytes, and behind the
+ * first MORE batches of the wanted size. It does not restart earlier, because the skipped rest of the ring is free only
+ * after the receiver has taken the first batch after the restart. */
 #define NEAR 65536
 #define MORE 8
 #define TOOK_MAX ((UINT32_C(1) << 31) - 1) /* ns: the maximum in a header */

@@ -40,7 +40,7 @@ int shm_sealed_make(size_t length)
     return -1;
 }
 
-/* Whether no process can truncate the memory under our mapping, or take its pages away. Huge pages are refused,
+/* Whether no process can truncate the mapped memory, or take its pages away. Huge pages are refused,
  * because the system may have none left when they are touched. */
 static bool is_sound(int memory, size_t length)
 {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * turn_out.h - deferred closing of connections to unix sockets that any user can connect to.
+ * turn_out.h - closes connections to unix sockets to which any user can connect, in a separate thread, so that an
+ * untrusted peer can't block the caller. (In the code, a door is a listening socket, and a guest an accepted
+ * connection.)
  *
  * An untrusted peer can put descriptors into the receive queue of a connection that was never read. close() of the
- * connection then closes these, too, and for a TCP socket with SO_LINGER, or a file in a file system of the peer's,
- * that takes as long as the peer likes. A separate thread therefore closes these connections.
+ * connection then closes these, too, and for a TCP socket with SO_LINGER, or a file in a file system that the peer
+ * serves, the peer determines how long that takes.
  */
 #ifndef SOFT_TURN_OUT_H
 #define SOFT_TURN_OUT_H

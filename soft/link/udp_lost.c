@@ -11,7 +11,7 @@
 #include "core/base/settings.h"
 #include "udp.h"
 
-/* Of closed links; at exit, of all. Sums only: they pair with nothing. */
+/* The losses of closed links; at exit, of all links. Only counters: they pair with nothing. */
 static _Atomic uint64_t bursts, messages;
 static _Atomic size_t buffer;
 

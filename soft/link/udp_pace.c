@@ -22,7 +22,7 @@
 #include "udp.h"
 
 #define PAUSE_NS UINT64_C(100000)       /* until the kernel is asked again */
-#define PATIENCE_NS UINT64_C(500000000) /* how long a peer that receives nothing is waited for */
+#define PATIENCE_NS UINT64_C(500000000) /* how long the sender waits for a peer that receives nothing */
 #define SHARE 8                /* 1 / SHARE of the free space is sent before the kernel is asked again */
 #define UNASKED (SIZE_MAX / 2) /* bytes to a peer that the kernel can't know */
 #define GONE (1 << 20)         /* bytes to a peer without a socket at the moment; doubled each time */
@@ -140,7 +140,7 @@ static bool has_room(struct pace *pace, const struct fill *fill)
     return true;
 }
 
-/* Whether the peer has been waited for long enough. */
+/* Whether the sender has waited for the peer for PATIENCE_NS, and should no longer wait. */
 static bool is_stuck(struct pace *pace, const struct fill *fill)
 {
     uint64_t now = now_ns();

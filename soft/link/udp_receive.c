@@ -163,8 +163,8 @@ static void describe(struct udp_socket *socket, struct arrival *arrival, struct 
     socket->burst += arrival->length + OVERHEAD;
 }
 
-/* Checks a packet's ICRC. The sender's kernel numbers the packets of a batch from 0, and a single packet is 0. If our
- * kernel has split a batch elsewhere the identification is another small number. */
+/* Checks a packet's ICRC. The sender's kernel numbers the packets of a batch from 0, and gives a single packet 0. If
+ * this host's kernel has split a batch in other places, the identification is another small number. */
 static bool check(struct udp *udp, struct icrc_flow *flow, unsigned id, const uint8_t *packet, size_t length)
 {
     uint32_t difference = icrc_compute(flow, id, packet, length) ^ icrc_load(packet + length);

@@ -199,7 +199,7 @@ struct conn {
     uint64_t advert_for; /* the number of the last long send that waited for an advertisement */
     uint64_t advert_due; /* ns, until when a long send waits for an advertisement; 0: none does */
     /* Backoff (tx.c). doubt: advertisements that must arrive before a long send waits for one again; doubts: the value
-     * that `doubt` gets when a wait times out. */
+     * of `doubt` after the last wait that timed out; a wait that succeeds halves it. */
     uint32_t doubt, doubts;
     bool advert_begun; /* the first advertisement has been written to, and its transfer has not ended */
     bool at_once;      /* the current send must not wait for an advertisement (MSG_DONTWAIT) */

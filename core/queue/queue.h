@@ -303,7 +303,7 @@ void xs_turn_attachments(struct queue *queue, struct turn *turn);
  * without the lock. */
 bool xs_queue_look(struct queue *queue);
 /* Like xs_queue_look(), for a caller that dequeues events next: *came is set to the result of xs_queue_look(). Returns
- * true, with events_lock held, if an operation has completed. */
+ * true, with events_lock held, if that has added events to the queue's list. */
 bool xs_queue_look_for_events(struct queue *queue, bool *came);
 /* Returns true if packets that may lead to completions have arrived since the last poll or turn. Called without the
  * lock. */
@@ -312,8 +312,8 @@ bool xs_queue_has_activity(struct queue *queue);
 int xs_queue_dequeue(struct queue *queue, exs_event_t *events, int most, enum watched watched);
 /* Takes events from the queue's list and returns their number. Called with events_lock, as is xs_events_show(). */
 int xs_events_take(struct queue *queue, exs_event_t *events, int most);
-/* Makes the descriptor readable if events are left in the list, is_kept_readable is set or a device is stuck; else
- * clears it. */
+/* Makes the descriptor readable if events are left in the list, if work is left that no descriptor signals, or if
+ * is_kept_readable is set; else clears it. */
 void xs_events_show(struct queue *queue);
 /* Called when a loop that watches the descriptor level-triggered calls back. `active`: it found events. Returns true
  * if the caller should busy-poll before the loop sleeps. */

@@ -174,7 +174,8 @@ static bool tries_again(struct cm_id *id, int error)
     return true;
 }
 
-/* Reports that there is no listener, to applications with the kernel's status. */
+/* Reports that there is no listener: to programs written for librdmacm with the kernel's status, to EXS with an
+ * errno. */
 static void nobody_listens(struct cm_id *id)
 {
     if (cm_is_datagram(id))

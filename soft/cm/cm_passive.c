@@ -12,12 +12,12 @@
 #include "cm_id.h"
 
 #define ACCEPT_BATCH 16 /* connections accepted at a time, so that other sockets are handled, too */
-/* The backlog of the TCP socket, whatever the application's is: a client that finds it full tries again after a
- * second. The kernel reduces it to net.core.somaxconn. */
+/* The backlog of the TCP socket, instead of the application's: a client that finds the backlog full tries again only
+ * after a second. The kernel reduces it to net.core.somaxconn. */
 #define KERNEL_BACKLOG 4096
 
 static struct {
-    /* Sums: they pair with nothing. */
+    /* Only counters: they pair with nothing. */
     atomic_uint_fast64_t accepted, requests, magic, version, malformed, memory, hung_up, timeouts, dropped,
         limits;
 } counters;
@@ -54,7 +54,8 @@ static int listen_on(struct cm_id *id, int backlog)
         if (id->fd == -1 || cm_socket_bind(id->fd, (const struct sockaddr *)&any, false) == -1)
             return errno;
     }
-    /* Inherited by its connections: once dead, they do not prevent the next server from binding the port. */
+    /* The connections inherit this option: after they have ended they do not prevent the next server from binding the
+     * port. */
     fds_set_option(id->fd, SOL_SOCKET, SO_REUSEADDR, 1);
     if (listen(id->fd, KERNEL_BACKLOG) == -1)
         return errno;
@@ -107,7 +108,7 @@ static void take_in(struct cm_id *listener, int fd, const union soft_addr *from)
 }
 
 /* At the limit of half-open connections, or without descriptors, connections stay in the kernel's queue and the socket
- * remains readable. The listener then pauses instead of polling it all the time. */
+ * remains readable. The listener then ignores the socket for CM_TIMEOUT_PAUSE, instead of being woken all the time. */
 static void pause_listener(struct cm_id *listener)
 {
     cm_want(listener, 0);

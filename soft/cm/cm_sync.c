@@ -3,8 +3,8 @@
  * cm_sync.c - synchronous identifiers, which are created without an event channel, and endpoints: their calls block
  * until the operation has ended.
  *
- * A synchronous identifier has a private channel. Its last event is kept, for its private data, until the next one or
- * until the identifier is destroyed.
+ * A synchronous identifier has a private channel. Its last event is kept, so that the application can read the private
+ * data, until the next event or until the identifier is destroyed.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -3,9 +3,10 @@
  * cm_timer.c - the timers of a channel: one queue for each timeout, so that starting and stopping a timer needs no
  * search.
  *
- * If the channel has no descriptor, its wait set's time is only ever made earlier, because an early wake-up is harmless
- * to a thread that sleeps on a wait set. An application, however, may take a readable descriptor for an event, and block
- * for it. If the channel has a descriptor, the time is therefore set exactly to the first timer that runs.
+ * If the channel has no descriptor, the time of its wait set is only changed to an earlier one, because an early
+ * wake-up is harmless to a thread that sleeps on a wait set. If the channel has a descriptor, the time is set exactly
+ * to the first timer that runs: when the descriptor is readable, an application may expect an event, and block until
+ * there is one.
  */
 #include "core/base/clock.h"
 #include "cm_id.h"

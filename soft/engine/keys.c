@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* keys.c - the hash table of keys, with open addressing. The keys themselves are as good as a hash. See keys.h. */
+/* keys.c - the hash table of keys, with open addressing. The keys are random, so they need no hash function. See
+ * keys.h. */
 #include "keys.h"
 #include <stdlib.h>
 #include "mr.h"

@@ -2,7 +2,7 @@
 /* shm_pace.c - the measurement of shm_pace.h. */
 #include "shm_pace.h"
 
-#define ENOUGH 8 /* batches of a kind, so that some of them were not disturbed by other work of the CPU */
+#define ENOUGH 8 /* batches of each kind, so that other work of the CPU did not disturb all of them */
 #define PATIENCE (UINT64_C(16) << 20) /* bytes (eight rings) until a measurement is given up */
 #define FIRST (UINT64_C(8) << 20)     /* bytes before the first measurement, which allocate the pages */
 #define REST (UINT64_C(256) << 20)    /* bytes between two measurements */

@@ -51,7 +51,7 @@ static bool is_at(const struct udp_socket *socket, const union soft_addr *group)
     return IN6_ARE_ADDR_EQUAL(&own->in6.sin6_addr, &group->in6.sin6_addr);
 }
 
-/* Adds the socket's losses to the sums before it is closed. */
+/* Adds the socket's losses to the process's counters (udp_lost.c) before it is closed. */
 static void keep_losses(const struct udp_socket *socket)
 {
     const struct udp_lost lost = {.bursts = udp_socket_drops(socket), .buffer = socket->buffer};

@@ -2,13 +2,13 @@
 /*
  * udp_pace.c - paces packets that are not acknowledged, so that a receiver on this host does not lose them.
  *
- * A lossless network holds up an adapter whose peer is slow; UDP drops datagrams when the receiver's socket is full.
- * So the sender asks the kernel from time to time how many bytes are queued in that socket (sock_diag). If it is at
- * least half full the sender waits; the other half is for other senders, and for packets that are on the way. The
- * kernel does not know the sockets of other hosts, and at RoCE's port it is unknown which socket receives: packets to
- * these are not paced.
+ * A lossless network stops an adapter whose peer is slow; UDP drops datagrams when the receiver's socket is full. The
+ * sender therefore asks the kernel from time to time how many bytes are queued in that socket (sock_diag). If the
+ * socket is at least half full the sender waits; the other half is for other senders, and for packets that were sent
+ * since the answer. The kernel does not know the sockets of other hosts, and at RoCE's port it is unknown which socket
+ * receives: packets to these are not paced.
  *
- * A process that is stopped receives nothing. After a while packets are sent anyway, and lost.
+ * A stopped process receives nothing. After PATIENCE_NS the sender no longer waits for it, and its packets may be lost.
  */
 #include <arpa/inet.h>
 #include <linux/inet_diag.h>
@@ -23,7 +23,7 @@
 
 #define PAUSE_NS UINT64_C(100000)       /* until the kernel is asked again */
 #define PATIENCE_NS UINT64_C(500000000) /* how long the sender waits for a peer that receives nothing */
-#define SHARE 8                /* 1 / SHARE of the free space is sent before the kernel is asked again */
+#define SHARE 8 /* the sender sends 1 / SHARE of the free space, and then asks the kernel again */
 #define UNASKED (SIZE_MAX / 2) /* bytes to a peer that the kernel can't know */
 #define GONE (1 << 20)         /* bytes to a peer without a socket at the moment; doubled each time */
 #define GONE_TIMES 20 /* doublings: without sock_diag each question may make the kernel load a module */
@@ -34,7 +34,7 @@ struct pace {
     union soft_addr remote; /* family 0: the entry is free */
     size_t allowance;       /* bytes that may be sent before the kernel is asked */
     unsigned gone;          /* how often in a row the kernel knew no socket */
-    uint64_t held;          /* when the peer's socket was found too full, ns; 0: it is not */
+    uint64_t held;          /* when the peer's socket was found at least half full, ns; 0: it is not */
     uint64_t asked;         /* when the kernel was last asked, or the entry was made, ns */
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * udp_sockets.c - the sockets of a link: one for each local address of its connections, so that a connection or
- * listener at a loopback address can't be reached from the network. Beyond UDP_ADDRESSES addresses the others share
- * one socket.
+ * listener at a loopback address can't be reached from the network. If there are more than UDP_ADDRESSES addresses, the
+ * further ones share one socket for each address family.
  */
 #include <errno.h>
 #include "udp.h"

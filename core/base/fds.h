@@ -30,8 +30,9 @@
  * errno kept. No fork happens between the call and the record, so the call must not block. */
 #define fds_own(call) (fds_hold_fork(), fds_own_held(call))
 /* Like fds_own(), for a descriptor that the application never gets and that the library reads and writes: it gets a
- * high number. A program that closes all numbers, or a wrong one, gets low numbers for the files that it opens next.
- * The library must not write to these, and asking the kernel before each write would cost as much as the write. */
+ * high number, from half of RLIMIT_NOFILE on, or from 512 if that is less. A program that closes all numbers, or a
+ * wrong one, gets low numbers for the files that it opens next. The library must not write to these, and asking the
+ * kernel before each write would cost as much as the write. */
 #define fds_own_private(call) (fds_hold_fork(), fds_own_private_held(call))
 /* Like fds_own(), for a descriptor that was received in a message (SCM_RIGHTS). Called between fds_hold_fork() and
  * fds_let_fork(). */

@@ -7,7 +7,8 @@ struct queue;
 struct sock;
 
 /* A send that names no queue was started on a socket without an owner: makes the thread drive the socket's home until
- * all bytes were given to the device. Called with the socket's lock. */
+ * all bytes were given to the device. The thread is started if necessary; if that fails, this is logged, and the send
+ * waits for the next call on the socket. Called with the socket's lock. */
 void xs_progress_ensure(struct sock *sock);
 /* Ends the thread, when no sockets are left. */
 void xs_progress_end(void);

@@ -63,7 +63,8 @@ void xs_ring_offered(struct conn *conn, const struct control *control);
 
 /* ---- Receiving ---- */
 
-/* The peer has sent RING_WANTED. */
+/* The peer has sent RING_WANTED: offers a ring 8 times as large, if that is within RING_MAX and RINGS_MAX, unless
+ * SO_RCVBUF has set the size or more than half of the ring is full because the application lags. */
 void xs_ring_wanted(struct conn *conn);
 /* Sends RING_WANTED and RING, those that are due, if there is a credit. */
 void xs_ring_say(struct conn *conn);

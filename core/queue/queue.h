@@ -293,8 +293,8 @@ struct turn {
  * events in the queue's list. */
 void xs_turn(struct queue *queue, struct turn *turn);
 /* Runs the queue without its attached queues: completions, connection events, timers. With BY_LEVEL the last two, which
- * cost system calls, wait for a turn without completions, for a limited number of turns and a limited time. Called with
- * the lock. */
+ * cost system calls, wait for a turn without completions, but for no more than 256 turns or about 20 ms; with BY_EDGE
+ * (exs_qdequeue) they never wait. Called with the lock. */
 void xs_turn_home(struct queue *queue, struct turn *turn);
 /* Runs those attached queues that have work. Called without the lock. */
 void xs_turn_attachments(struct queue *queue, struct turn *turn);

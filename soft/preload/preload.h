@@ -27,7 +27,7 @@
 
 /* rdma-core's function of that name; NULL if rdma-core is not installed or has none. */
 void *preload_find(const char *name);
-/* Like preload_find(), but prints a message and exits instead of returning NULL. */
+/* Like preload_find(), but prints a message and aborts instead of returning NULL. */
 void *preload_real(const char *name);
 
 /* rdma-core's function (or the C library's), with its type. It is looked up once. Relaxed: every thread finds the same

@@ -533,7 +533,8 @@ ssize_t exs_blocking_send(int sockno, const void *buffer, size_t max_bytes, int 
 ssize_t exs_blocking_recvmsg(int sockno, exs_msghdr_t *message, int flags);       /* [ours] */
 ssize_t exs_blocking_sendmsg(int sockno, const exs_msghdr_t *message, int flags); /* [ours] */
 int exs_blocking_sendfile(int sockno, const exs_xferfile_t *sendvec, int sendvec_cnt, int flags);
-ssize_t exs_blocking_recvfile(int sockno, const exs_xferfile_t *recvvec, int recvvec_cnt, int flags); /* the bytes */
+ssize_t exs_blocking_recvfile(int sockno, const exs_xferfile_t *recvvec, int recvvec_cnt,
+                              int flags); /* the bytes */
 ssize_t exs_read(int sockno, void *buffer, size_t max_bytes);
 ssize_t exs_write(int sockno, const void *buffer, size_t max_bytes);
 

@@ -184,7 +184,7 @@ static int come(struct sock *listener, struct queue *queue, int count)
 
 /* Append accepts to the pending ones, and let their queue poll the listener. `queue` is NULL for a blocking call. -1
  * and errno. */
-static int add_standby(struct sock *listener, struct queue *queue, struct op_list *ops, int count)
+static int append_accepts(struct sock *listener, struct queue *queue, struct op_list *ops, int count)
 {
     if (queue != NULL && come(listener, queue, count) < 0)
         return -1;
@@ -329,7 +329,7 @@ static int start(struct sock *listener, const struct ask *ask, struct queue *que
             xs_limit(listener, op, listener->receive_limit);
         STAILQ_INSERT_TAIL(&ops, op, link);
     }
-    if (add_standby(listener, waiter == NULL ? queue : NULL, &ops, ask->count) < 0)
+    if (append_accepts(listener, waiter == NULL ? queue : NULL, &ops, ask->count) < 0)
         goto unwind;
     xs_listener_match(listener);
     return 0;

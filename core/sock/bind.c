@@ -42,7 +42,7 @@ static const char *advice(int device, int error)
         return "";
     return xs_device(device) == &soft_device
                ? ": give it an address of this host"
-               : ": give it an address of its own interface (loopback is the embedded device's alone)";
+               : ": give it an address of its own interface (loopback is only on the software device)";
 }
 
 /* These errors do not mean that the device lacks the address. To continue without the device would create a

@@ -59,7 +59,7 @@ static void say_no_device(const struct sock *sock, int device, int error)
     xs_explain(error, "device %s can't connect to %s: %s%s", xs_device(device)->name,
                xs_address_text(&sock->peer.sa, text), strerror(error),
                error == ENODEV
-                   ? ": none of its interfaces leads there (and loopback is the embedded device's alone)"
+                   ? ": none of its interfaces leads there (and loopback is only on the software device)"
                    : "");
 }
 

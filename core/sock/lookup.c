@@ -17,11 +17,11 @@
 #define PORT_MAX 65535
 
 struct lookup {
-    /* Its link in `line`, while on_standby. This and the next three members are guarded by `lock`, below. */
+    /* Its link in `line`, while is_queued. This and the next three members are guarded by `lock`, below. */
     STAILQ_ENTRY(lookup) link;
     /* the socket that waits for the answer; NULL: dropped, and the thread frees the lookup */
     struct sock *sock;
-    bool on_standby, answered;
+    bool is_queued, answered;
     /* EAI_..., once answered; from then on this and the next two members belong to the socket */
     int error;
     struct addrinfo *found; /* the whole list; owned */
@@ -204,7 +204,7 @@ static void *run(void *unused)
     pthread_mutex_lock(&lock);
     while ((lookup = STAILQ_FIRST(&line)) != NULL) {
         STAILQ_REMOVE_HEAD(&line, link);
-        lookup->on_standby = false;
+        lookup->is_queued = false;
         pthread_mutex_unlock(&lock);
         look_up(lookup);
         pthread_mutex_lock(&lock);
@@ -233,7 +233,7 @@ int xs_lookup_start(struct lookup *lookup, struct sock *sock)
     }
     if (threads > 0) { /* a running thread will process it */
         lookup->sock = sock;
-        lookup->on_standby = true;
+        lookup->is_queued = true;
         STAILQ_INSERT_TAIL(&line, lookup, link);
         error = 0;
     }
@@ -247,9 +247,9 @@ int xs_lookup_start(struct lookup *lookup, struct sock *sock)
 void xs_lookup_drop(struct lookup *lookup)
 {
     pthread_mutex_lock(&lock);
-    bool under_way = lookup->sock != NULL && !lookup->on_standby && !lookup->answered;
+    bool under_way = lookup->sock != NULL && !lookup->is_queued && !lookup->answered;
 
-    if (lookup->on_standby)
+    if (lookup->is_queued)
         STAILQ_REMOVE(&line, lookup, lookup, link);
     lookup->sock = NULL;
     pthread_mutex_unlock(&lock);

@@ -239,9 +239,9 @@ static void give_up(struct shm_peer *peer)
         return;
     peer->failed = peer->in.broken = peer->out.broken = true;
     if (settings()->debug)
-        fprintf(stderr, "exs: a connection is ended because %s\n",
-                peer->out.has_no_memory ? "the kernel has no memory for what goes through shared memory"
-                                        : "its peer lies in shared memory");
+        fprintf(stderr, "exs: closing a connection: %s\n",
+                peer->out.has_no_memory ? "the kernel has no memory for its shared memory"
+                                        : "the peer has written an invalid value to shared memory");
     soft_link_failed(peer->shm->context, &peer->link);
 }
 

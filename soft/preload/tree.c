@@ -86,7 +86,7 @@ static const struct entry {
     {.path = DEVICE "/node_type", .text = "1: CA\n"},
     {.path = DEVICE "/node_guid", .write = write_guid},
     {.path = DEVICE "/sys_image_guid", .write = write_guid},
-    {.path = DEVICE "/node_desc", .text = "EXS embedded device\n"},
+    {.path = DEVICE "/node_desc", .text = "EXS software device\n"},
     {.path = DEVICE "/fw_ver", .text = "soft\n"},
     {.path = DEVICE "/hw_rev", .text = "0\n"},
     {.path = DEVICE "/hca_type", .text = "EXS\n"},

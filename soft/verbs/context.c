@@ -41,7 +41,7 @@ struct ibv_device *soft_the_device(void)
 
 static void refuse(void)
 {
-    fprintf(stderr, "exs: a libibverbs call was made on the embedded RDMA device: "
+    fprintf(stderr, "exs: a libibverbs call was made on the software RDMA device: "
                     "call through EXS's device table, or run the program under exs-soft-run\n");
     abort();
 }

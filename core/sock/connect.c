@@ -83,7 +83,7 @@ static void say_timed_out(const struct sock *sock)
     if (own >= 0)
         xs_explain(ETIMEDOUT,
                    "%s did not answer in time: socket %d of this process listens there, and nothing accepts "
-                   "meanwhile: accept in another thread, or let neither call block",
+                   "there: accept in another thread, or let neither call block",
                    peer, own);
     else
         xs_explain(ETIMEDOUT,

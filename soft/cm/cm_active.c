@@ -216,7 +216,7 @@ static void tcp_failed(struct cm_id *id, int error)
         return;
     }
     if (!id->asked_ib && cm_ib_has_port(id)) {
-        other = start_ib(id, error == ECONNREFUSED ? "nobody listens there by TCP" : strerror(error));
+        other = start_ib(id, error == ECONNREFUSED ? "no program listens there by TCP" : strerror(error));
         if (other == 0)
             return;
     }
@@ -240,7 +240,7 @@ void cm_active_unheard(struct cm_id *id)
     if (!id->asked_tcp && !settings()->roce_only) {
         cm_id_close(id);
         error = start_tcp(id);
-        cm_choice_tell(id, "nobody listens there by the other");
+        cm_choice_tell(id, "no program listens there by the other transport");
         if (error == 0)
             return;
     }

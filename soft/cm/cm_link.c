@@ -96,10 +96,10 @@ static struct shm_peer *take_up(struct cm_id *id, struct shm *shm)
 {
     if (id->guest != -1)
         return shm_accept(shm, id->guest, &id->refusal);
-    id->refusal =
-        (struct shm_refusal){id->peer.shm ? "what the peer offers is not there, or nobody takes it here"
-                                          : "the peer offers no memory",
-                             0};
+    id->refusal = (struct shm_refusal){
+        id->peer.shm ? "the memory that the peer offers was not found, or is not accepted here"
+                     : "the peer offers no memory",
+        0};
     return NULL;
 }
 

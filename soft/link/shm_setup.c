@@ -112,8 +112,7 @@ struct shm_setup *shm_setup_open(const union soft_addr *local)
     if (shm_doors_open(setup->doors, local) > 0)
         return setup;
     if (settings()->debug || errno == EADDRINUSE)
-        fprintf(stderr, "exs: connections to this listener go by udp because nobody can bring memory: %s\n",
-                strerror(errno));
+        fprintf(stderr, "exs: this listener cannot offer shared memory: %s\n", strerror(errno));
     free(setup);
     return NULL;
 }

@@ -169,7 +169,7 @@ static int open_landing(struct landing *landing, const struct target *target, co
     if (errno == EBUSY)
         return client_failed_text(client, "cannot write", "another exs-get gets it right now");
     if (errno == EEXIST)
-        return client_failed_text(client, "cannot write", "somebody else has its temporary name");
+        return client_failed_text(client, "cannot write", "another program uses its temporary name");
     if (errno == ENODEV)
         return client_failed_text(client, "cannot write", "what has its name is no file: -o writes to it");
     return client_failed(client, "cannot write");

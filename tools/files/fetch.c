@@ -72,7 +72,7 @@ static int hash_there(struct fetching *f)
             continue;
         if (got <= 0)
             return client_failed_text(&f->fetch->client, "cannot read what is there",
-                                      got == 0 ? "it became shorter meanwhile" : strerror(errno));
+                                      got == 0 ? "it became shorter while it was read" : strerror(errno));
         XXH3_128bits_update(f->hash, f->copy, (size_t)got);
         f->at += (uint64_t)got;
         progress_update(&f->progress, f->at);

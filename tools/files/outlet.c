@@ -59,7 +59,8 @@ static int hash_piece(struct sending *s, uint64_t length)
         if (got == -1)
             return client_failed(&s->outlet->client, "cannot read");
         if (got == 0)
-            return client_failed_text(&s->outlet->client, "cannot send", "the file became shorter meanwhile");
+            return client_failed_text(&s->outlet->client, "cannot send",
+                                      "the file became shorter while it was sent");
         XXH3_128bits_update(s->hash, chunk, (size_t)got);
         done += (uint64_t)got;
     }

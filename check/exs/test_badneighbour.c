@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * test_badneighbour.c - what belongs to one connection is out of reach of every other: a peer that knows the
- * addresses and keys of another's recv_ring buffer, receives and exports, to the last bit, neither writes there
+ * addresses and keys of another's ring buffer, receives and exports, to the last bit, neither writes there
  * nor reads nor changes anything. On the embedded device and on rdma-core's alike.
  */
 #include "check/support/scene.h"
 
 #define LENGTH 20000 /* of the receive that is filled by hand: not copied, so advertised where it is */
-#define SHORT 1000   /* of one that a SEQPACKET advertises in its recv_ring buffer */
+#define SHORT 1000   /* of one that a SEQPACKET advertises in its ring buffer */
 #define TOUCHED 8    /* bytes: what an atomic takes, too */
 
 /* Whose memory is reached for. */
 enum thing { RECV_RING, RECEIVE, SHORT_RECEIVE, REGION, EXPORT, THINGS };
-static const char *const thing_names[] = {"recv_ring buffer", "receive", "short receive", "registered receive",
+static const char *const thing_names[] = {"ring buffer", "receive", "short receive", "registered receive",
                                           "export"};
 static const enum ibv_wr_opcode ways[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ,
                                           IBV_WR_ATOMIC_FETCH_AND_ADD};

@@ -114,7 +114,7 @@ static void say(enum control_type type)
     raw_control(&scene.raw, (struct control){.type = (uint8_t)type});
 }
 
-/* Bytes that came through the recv_ring buffer before the lie are there for whoever asks, then comes the error. */
+/* Bytes that came through the ring buffer before the lie are there for whoever asks, then comes the error. */
 START_TEST(what_came_before_is_received)
 {
     scene_open_type(SOCK_STREAM);
@@ -325,7 +325,7 @@ START_TEST(stale_advertisements_are_dropped)
     scene_open_type(SOCK_STREAM);
     struct control advert = raw_advert(&scene.raw);
 
-    scene_alive(); /* one byte went through the recv_ring buffer: phase 1 */
+    scene_alive(); /* one byte went through the ring buffer: phase 1 */
     raw_control(&scene.raw, advert);
     advert.phase = 2; /* and it had not arrived when this was made */
     raw_control(&scene.raw, advert);
@@ -337,7 +337,7 @@ START_TEST(stale_advertisements_are_dropped)
     struct raw_message message = raw_hear(&scene.raw);
 
     ck_assert(message.data);
-    ck_assert_uint_eq(message.imm, 100); /* through the recv_ring buffer */
+    ck_assert_uint_eq(message.imm, 100); /* through the ring buffer */
     same_bytes(scene.raw.room, RAW_ROOM, CANARY);
     scene_close();
 }

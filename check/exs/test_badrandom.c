@@ -22,7 +22,7 @@ static struct {
     size_t length[OPS];
     struct control adverts[32]; /* that the peer heard, and has not used */
     int advert_count;
-    uint64_t heard;   /* bytes, that came through the peer's recv_ring buffer */
+    uint64_t heard;   /* bytes, that came through the peer's ring buffer */
     uint64_t arrived; /* in all */
     unsigned owed;    /* credits */
 } talk;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_badreach.c - what a peer's device may touch: the recv_ring buffer and what was advertised are to be
+ * test_badreach.c - what a peer's device may touch: the ring buffer and what was advertised are to be
  * written, and nothing else is (exs(7), Security); and where a peer has EXS write what it has not got, EXS's
  * operations end with ECONNRESET. On the embedded device and on rdma-core's alike.
  */
@@ -20,10 +20,10 @@ static const struct reach {
     int64_t by; /* bytes away from it */
     uint32_t bytes, other_key;
 } reaches[] = {
-    {"before the recv_ring buffer", IBV_WR_RDMA_WRITE, RECV_RING, -8, 8, 0},
-    {"into the recv_ring buffer from before", IBV_WR_RDMA_WRITE, RECV_RING, -1, 8, 0},
-    {"behind the recv_ring buffer", IBV_WR_RDMA_WRITE, RECV_RING_END, 0, 1, 0},
-    {"out of the recv_ring buffer", IBV_WR_RDMA_WRITE, RECV_RING_END, -4096, 4097, 0},
+    {"before the ring buffer", IBV_WR_RDMA_WRITE, RECV_RING, -8, 8, 0},
+    {"into the ring buffer from before", IBV_WR_RDMA_WRITE, RECV_RING, -1, 8, 0},
+    {"behind the ring buffer", IBV_WR_RDMA_WRITE, RECV_RING_END, 0, 1, 0},
+    {"out of the ring buffer", IBV_WR_RDMA_WRITE, RECV_RING_END, -4096, 4097, 0},
     {"address 0", IBV_WR_RDMA_WRITE, RECV_RING, INT64_MIN, 8, 0},
     {"with a wrong key", IBV_WR_RDMA_WRITE, RECV_RING, 0, 8, 1},
     {"with no key", IBV_WR_RDMA_WRITE, RECV_RING, 0, 8, UINT32_MAX},
@@ -31,9 +31,9 @@ static const struct reach {
     {"behind the receive", IBV_WR_RDMA_WRITE, ADVERTISED_END, 0, 1, 0},
     {"out of the receive", IBV_WR_RDMA_WRITE, ADVERTISED_END, -100, 101, 0},
     {"out of the receive, and say so", IBV_WR_RDMA_WRITE_WITH_IMM, ADVERTISED_END, -100, 101, 0},
-    {"read the recv_ring buffer", IBV_WR_RDMA_READ, RECV_RING, 0, 8, 0},
+    {"read the ring buffer", IBV_WR_RDMA_READ, RECV_RING, 0, 8, 0},
     {"read the receive", IBV_WR_RDMA_READ, ADVERTISED, 0, 8, 0},
-    {"add to the recv_ring buffer", IBV_WR_ATOMIC_FETCH_AND_ADD, RECV_RING, 0, 8, 0},
+    {"add to the ring buffer", IBV_WR_ATOMIC_FETCH_AND_ADD, RECV_RING, 0, 8, 0},
 };
 
 static uint64_t address_of(const struct control *advert, enum place place)

@@ -134,7 +134,7 @@ END_TEST
 
 /* ---- SO_SNDBUF -------------------------------------------------------------------------- */
 
-#define FIRST (300 * KIB) /* more than the peer's recv_ring buffer: pending until it is received */
+#define FIRST (300 * KIB) /* more than the peer's ring buffer: pending until it is received */
 
 static long send_bytes(struct pair *pair, const void *bytes, size_t length, int flags, exs_mhandle_t region)
 {

@@ -70,7 +70,7 @@ END_TEST
 /* ---- Receives ----------------------------------------------------------------------------------------- */
 
 /* One of several receives, which the peer was told of, or was not, of a length that is advertised on a stream,
- * or copied out of the recv_ring buffer. */
+ * or copied out of the ring buffer. */
 START_TEST(one_receive)
 {
     bool told = _i & 4, large = _i & 8;

@@ -5,7 +5,7 @@
  */
 #include "inside.h"
 
-#define LENGTH (300 * KIB) /* more than the peer's recv_ring buffer */
+#define LENGTH (300 * KIB) /* more than the peer's ring buffer */
 
 static exs_evt_xfer_t xfer_of(const exs_event_t *event)
 {
@@ -14,7 +14,7 @@ static exs_evt_xfer_t xfer_of(const exs_event_t *event)
 
 /* ---- Sends -------------------------------------------------------------------------------------------- */
 
-/* One of several: on a stream the first has been begun, since the peer's recv_ring buffer took some of it, and
+/* One of several: on a stream the first has been begun, since the peer's ring buffer took some of it, and
  * ends with what it took. The others are neither late nor lost. */
 START_TEST(one_send)
 {

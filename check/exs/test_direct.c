@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_direct.c - a stream whose receiver always has a receive for it stays out of the recv_ring buffer, also while the
+/* test_direct.c - a stream whose receiver always has a receive for it stays out of the ring buffer, also while the
  * next advertisement is still on its way; and nobody waits for one that may not come. */
 #include <stdatomic.h>
 #include "check/support/asleep.h"
@@ -8,7 +8,7 @@
 #include "own_clock.h"
 
 #define LARGE ((size_t)131072)
-#define LONG (4 * LARGE) /* more than a recv_ring buffer holds, */
+#define LONG (4 * LARGE) /* more than a ring buffer holds, */
 #define RECV_RING (2 * LARGE)
 #define SHORT 100
 #define LEAP_NS 25000000 /* longer than a send waits for an advertisement of which nothing says that it comes */
@@ -124,7 +124,7 @@ START_TEST(with_a_short_one)
 }
 END_TEST
 
-/* ---- What is longer than the recv_ring buffer ---- */
+/* ---- What is longer than the ring buffer ---- */
 
 static void advertise_long(void)
 {
@@ -156,7 +156,7 @@ static void begin_trusted(void)
     whole_is_direct();
 }
 
-/* Sent, and some of it by the recv_ring buffer; the server takes it all. */
+/* Sent, and some of it by the ring buffer; the server takes it all. */
 static void taken_by_recv_ring(void)
 {
     exs_stats_t before = stats();
@@ -227,7 +227,7 @@ START_TEST(for_each_of_several)
 }
 END_TEST
 
-/* What the recv_ring buffer has room for is not kept back, nor what may not wait. */
+/* What the ring buffer has room for is not kept back, nor what may not wait. */
 START_TEST(others_do_not)
 {
     int flags = _i ? MSG_DONTWAIT : 0;
@@ -291,7 +291,7 @@ START_TEST(bounded)
 }
 END_TEST
 
-/* Of one that receives less at a time than its recv_ring buffer holds nobody waits. */
+/* Of one that receives less at a time than its ring buffer holds nobody waits. */
 START_TEST(not_of_short_receives)
 {
     uint64_t before;

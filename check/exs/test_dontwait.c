@@ -2,7 +2,7 @@
 /* test_dontwait.c - MSG_DONTWAIT: what can be done at once is done, and nothing waits for the rest. */
 #include "check/support/support.h"
 
-#define LENGTH (300 * KIB) /* more than the peer's recv_ring buffer */
+#define LENGTH (300 * KIB) /* more than the peer's ring buffer */
 
 /* Until something has come. */
 static long receive_soon(int socket, void *buffer, size_t length, int flags)

@@ -8,7 +8,7 @@
 #include "core/conn/protocol.h"
 #include "inside.h"
 
-#define LONGEST (300 * KIB) /* of one transfer: more than the recv_ring buffer holds */
+#define LONGEST (300 * KIB) /* of one transfer: more than the ring buffer holds */
 
 /* ---- Messages -------------------------------------------------------------------------- */
 

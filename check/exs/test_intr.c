@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-#define LENGTH (300 * KIB) /* more than the peer's recv_ring buffer */
+#define LENGTH (300 * KIB) /* more than the peer's ring buffer */
 
 static _Atomic int handled;
 

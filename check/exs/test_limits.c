@@ -5,7 +5,7 @@
  */
 #include "check/support/support.h"
 
-#define LENGTH (300 * KIB) /* more than the peer's recv_ring buffer */
+#define LENGTH (300 * KIB) /* more than the peer's ring buffer */
 #define LIMIT_US 100000
 
 static void set_limit(int socket, int option, long microseconds)

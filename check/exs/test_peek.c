@@ -3,7 +3,7 @@
 #include "check/support/support.h"
 
 #define LARGE (100 * KIB) /* advertised, if it is a receive */
-#define ALL (300 * KIB)   /* more than the recv_ring buffer holds */
+#define ALL (300 * KIB)   /* more than the ring buffer holds */
 #define HELD (192 * KIB)  /* bytes of that a peek waits for at most */
 
 static exs_evt_xfer_t xfer_of(const exs_event_t *event)

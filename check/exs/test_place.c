@@ -171,8 +171,7 @@ START_TEST(any_pieces)
         struct scattered to = {.waitall = chance_below(&chance, 2) == 0,
                                .region = chance_below(&chance, 2) == 0 ? region : NULL};
         uint64_t total = add_some_pieces(&to, memory, &chance), wanted = to.waitall ? total : 1;
-        bool before =
-            wanted <= 2 * LARGE && chance_below(&chance, 2) == 0; /* the recv_ring buffer holds that */
+        bool before = wanted <= 2 * LARGE && chance_below(&chance, 2) == 0; /* the ring buffer holds that */
 
         memset(memory, CANARY, room);
         if (!before)
@@ -198,7 +197,7 @@ END_TEST
 
 /* ---- Messages ----------------------------------------------------------------------------------------- */
 
-/* A message has one place, so it comes by the recv_ring buffer, and is copied into as many pieces as it fills. */
+/* A message has one place, so it comes by the ring buffer, and is copied into as many pieces as it fills. */
 START_TEST(a_message_in_pieces)
 {
     uint8_t *memory = new_buffer(BOUNCE_SIZE);

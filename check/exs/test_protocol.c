@@ -8,13 +8,13 @@
 #include "core/queue/queue.h"
 #include "inside.h"
 
-#define LONGEST (300 * KIB) /* of one transfer: more than the recv_ring buffer holds */
+#define LONGEST (300 * KIB) /* of one transfer: more than the ring buffer holds */
 #define AHEAD 6             /* transfers of one kind outstanding */
 #define FEW_BYTES 100
 
 /* ---- What always holds ----------------------------------------------------------------- */
 
-/* The recv_ring buffer never holds more than it can, and is acknowledged forwards only, never ahead of the
+/* The ring buffer never holds more than it can, and is acknowledged forwards only, never ahead of the
  * copying. */
 static void audit_recv_ring(const struct conn *to, const struct conn *from, uint64_t *acked)
 {
@@ -27,7 +27,7 @@ static void audit_recv_ring(const struct conn *to, const struct conn *from, uint
     *acked = from->recv_ring_acked;
 }
 
-/* What the peer may write into are the first receives, and never while the recv_ring buffer feeds them. */
+/* What the peer may write into are the first receives, and never while the ring buffer feeds them. */
 static void audit_adverts(const struct conn *to, const struct conn *from)
 {
     const struct op *op;
@@ -188,7 +188,7 @@ static void forget_receives(struct side *side)
 
 static const uint32_t requests_of[] = {UINT32_MAX, 32 * KIB, 1000};
 
-/* Advertisements do cross with data and are dropped, and the recv_ring buffer is given back: else nothing was
+/* Advertisements do cross with data and are dropped, and the ring buffer is given back: else nothing was
  * tried. */
 static bool saw_all(const struct pair *pair, const uint64_t acked[2])
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * test_recvfile.c - exs_recvfile: files by descriptor and by path and memory between them, filled by what the
- * peer sends, on its way through the recv_ring buffer or written by the peer itself; where a range may begin and
+ * peer sends, on its way through the ring buffer or written by the peer itself; where a range may begin and
  * end; the end of the stream; messages.
  */
 #include "check/support/files.h"

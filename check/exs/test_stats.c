@@ -32,7 +32,7 @@ static void nothing_counted(const exs_stats_t *stats)
 #define SHORT 100
 #define LONG 1000000
 
-/* Bytes that nobody waits for go by the recv_ring buffer; those that a receive waits for don't. */
+/* Bytes that nobody waits for go by the ring buffer; those that a receive waits for don't. */
 START_TEST(bytes)
 {
     struct pair pair;

@@ -309,7 +309,7 @@ START_TEST(large_mixture)
 }
 END_TEST
 
-/* Both send far more than any recv_ring buffer holds, for a while nobody receives, then both do. */
+/* Both send far more than any ring buffer holds, for a while nobody receives, then both do. */
 START_TEST(no_deadlock)
 {
     struct pair pair;

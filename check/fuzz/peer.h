@@ -97,7 +97,7 @@ void peer_hears(struct peer *peer, int count);
 void peer_speaks(struct peer *peer, struct input *input);
 /* Something else. */
 void peer_lies(struct peer *peer, struct input *input);
-/* What any peer does that goes on: hear, empty the recv_ring buffer, return credits, answer a recall. */
+/* What any peer does that goes on: hear, empty the ring buffer, return credits, answer a recall. */
 void peer_serves(struct peer *peer);
 /* A token for memory of this peer's, bytes long. */
 void peer_token(struct peer *peer, int access, uint64_t length, exs_token_t *token);

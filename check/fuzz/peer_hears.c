@@ -106,7 +106,7 @@ static void hear_indirect(struct peer *peer, uint32_t bytes, uint32_t imm)
     expect(is_stream(peer) && !peer->filling, "indirect data at the wrong time");
     expect(bytes <= size - (peer->recv_ring_in - peer->recv_ring_out) && bytes <= size - offset &&
                peer->piece_addr == peer->own_ring.addr + offset && peer->piece_rkey == peer->own_ring.rkey,
-           "data beside the room in the recv_ring buffer");
+           "data beside the room in the ring buffer");
     peer->recv_ring_in += bytes;
     if (peer->rx_phase % 2 == 0) {
         peer->rx_phase++;

@@ -201,7 +201,7 @@ struct raw_event raw_expect(struct raw *raw, enum rdma_cm_event_type type)
     return event;
 }
 
-/* The hello as bytes; where it names no recv_ring buffer it is this peer's. */
+/* The hello as bytes; where it names no ring buffer it is this peer's. */
 static void pack(const struct raw *raw, struct hello hello, uint8_t out[RAW_PRIVATE])
 {
     if (hello.recv_ring_addr == 0) {

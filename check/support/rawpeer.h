@@ -14,7 +14,7 @@
 #include "core/conn/protocol.h"
 #include "support.h"
 
-#define RAW_RECV_RING (64 * KIB) /* bytes that its hello offers as recv_ring buffer */
+#define RAW_RECV_RING (64 * KIB) /* bytes that its hello offers as ring buffer */
 #define RAW_ROOM (64 * KIB)      /* bytes of its own: what it writes from, and what it advertises */
 #define RAW_DEPTH 256            /* work requests of either queue; messages and events that it keeps */
 
@@ -52,14 +52,14 @@ struct raw {
     int event_count, message_count;
     int sent, done;            /* work requests */
     enum ibv_wc_status status; /* of the first that failed */
-    uint64_t told;             /* bytes written to EXS's recv_ring buffer */
+    uint64_t told;             /* bytes written to EXS's ring buffer */
     uint32_t indirect_flags;   /* of the immediate of raw_indirect */
 };
 
 void raw_open(struct raw *raw, struct inbox *box);
 void raw_close(struct raw *raw); /* ends the connection, if there is one */
 
-struct hello raw_hello(int socktype); /* as an EXS would say it, but for where the recv_ring buffer is */
+struct hello raw_hello(int socktype); /* as an EXS would say it, but for where the ring buffer is */
 
 /* The next event must be this one. It brings EXS's hello along, a CONNECT_REQUEST the connection too. */
 struct raw_event raw_expect(struct raw *raw, enum rdma_cm_event_type type);

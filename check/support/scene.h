@@ -11,7 +11,7 @@
 #include "rawpeer.h"
 
 #define BYTES 20000      /* of a receive: too many for a bounce buffer, so it is advertised */
-#define SENT (256 * KIB) /* of a send: more than the peer's recv_ring buffer holds */
+#define SENT (256 * KIB) /* of a send: more than the peer's ring buffer holds */
 
 struct scene {
     struct inbox box;
@@ -36,7 +36,7 @@ int scene_accept(struct raw *raw, struct hello hello); /* one more: the socket t
 enum doing {
     IDLE,
     RECEIVING, /* BYTES, which it has advertised */
-    SENDING    /* SENT, and on a STREAM the peer's recv_ring buffer is full of them */
+    SENDING    /* SENT, and on a STREAM the peer's ring buffer is full of them */
 };
 
 struct control scene_do(enum doing what); /* the advertisement of the receive */

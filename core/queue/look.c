@@ -48,7 +48,7 @@ static int end_look(struct queue *queue, exs_event_t *events, int most, bool goe
 }
 
 /* Poll once, the same way as after a wake-up, so that no wake-up is left for what was processed here. */
-static int glance(struct queue *queue, exs_event_t *events, int most)
+static int poll_once(struct queue *queue, exs_event_t *events, int most)
 {
     int count = xs_queue_dequeue(queue, events, most, BY_POLLING);
 
@@ -81,7 +81,7 @@ int xs_loop_busy_poll(exs_qhandle_t qhandle, exs_event_t *events, int most, bool
     if (queue == NULL)
         return -1;
     if (*busy_polls && xs_spin_is_off(queue)) {
-        count = glance(queue, events, most);
+        count = poll_once(queue, events, most);
         *busy_polls = false;
     } else {
         count = spin(queue, events, most, *busy_polls);

@@ -6,7 +6,7 @@
 #include "core/base/settings.h"
 #include "shm.h"
 
-#define UNCALLED_MAX 262144            /* bytes that are put into a ring before its sleeping peer is woken */
+#define UNNOTIFIED_MAX 262144          /* bytes that are put into a ring before its sleeping peer is woken */
 #define BYTES_MAX (SHM_RING_BYTES / 2) /* maximum that one poll receives, with the context locked */
 #define LOOK_MAX (SHM_RING_BYTES / 8)  /* the same for a caller that busy-polls */
 
@@ -116,7 +116,7 @@ void shm_sent(struct shm *shm)
 }
 
 /* Waking a peer costs more than sending a batch, and the peer sleeps again as soon as its ring is empty. So it is
- * woken once for many batches: after UNCALLED_MAX bytes, or by shm_sent() at the end of a pass. */
+ * woken once for many batches: after UNNOTIFIED_MAX bytes, or by shm_sent() at the end of a pass. */
 void shm_link_send(struct soft_link *link, const struct soft_path *path, uint8_t *burst, size_t length,
                    size_t stride)
 {
@@ -129,7 +129,7 @@ void shm_link_send(struct soft_link *link, const struct soft_path *path, uint8_t
         LIST_INSERT_HEAD(&peer->shm->unnotified, peer, unnotified);
     peer->unnotified_bytes += length;
     service_traffic(peer->shm->service);
-    if (peer->unnotified_bytes >= UNCALLED_MAX)
+    if (peer->unnotified_bytes >= UNNOTIFIED_MAX)
         shm_notify_peer(peer);
 }
 

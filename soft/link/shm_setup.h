@@ -11,8 +11,8 @@
  *
  * Both ends ask the kernel for the credentials of the other, and share memory only with processes of their own user.
  */
-#ifndef SOFT_SHM_MEET_H
-#define SOFT_SHM_MEET_H
+#ifndef SOFT_SHM_SETUP_H
+#define SOFT_SHM_SETUP_H
 
 #include "shm.h"
 #include "shm_door.h"

@@ -77,7 +77,9 @@ static uint32_t least_u32(uint32_t a, uint32_t b)
 /* A message of a SEQPACKET is one send. */
 static uint32_t gather_max(const struct conn *conn)
 {
-    return sock_is_stream(conn->sock) ? least_u32(conn->nic->max_sge, GATHER_MAX) : 1;
+    uint32_t most = conn->device == &soft_device ? GATHER_MAX : GATHER_MAX_NIC;
+
+    return sock_is_stream(conn->sock) ? least_u32(conn->nic->max_sge, most) : 1;
 }
 
 static int make_qp(struct conn *conn)

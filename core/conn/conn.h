@@ -41,7 +41,8 @@
 #define DEPTH_MIN 16       /* minimum of both: a smaller queue would have only the entries that are reserved */
 #define SQ_KEPT_BY_DATA 8  /* entries of the send queue that are reserved for control messages */
 #define ADVERTS_MAX 32     /* maximum number of outstanding advertisements in each direction */
-#define GATHER_MAX 32      /* maximum number of sends that one message carries */
+#define GATHER_MAX 32      /* maximum number of sends that one message carries; */
+#define GATHER_MAX_NIC 16  /* on an adapter: each send queue entry has memory for all of them */
 #define SLOT_SIZE 64       /* bytes, of the slot of a control message */
 /* bytes: the ring buffer of a new connection, unless SO_RCVBUF has set its size; minimum and maximum of that. All are
  * powers of 2. */

@@ -11,12 +11,6 @@
 #include "soft.h"
 #include "soft/verbs/verbs.h"
 
-/* Bytes: four packets of 4 KiB. A packet whose length differs from the previous one starts or ends a burst (burst.c).
- * The last packet of a WRITE with immediate data is longer than those in the middle, so it would need a burst for
- * itself. Without immediate data it goes with them, and so does a short, separate request with the immediate data. For
- * shorter messages there is no burst to save. */
-#define NEWS_APART 16384
-
 /* The device is always available. */
 static struct ibv_device **get_device_list(int *num_devices)
 {
@@ -97,8 +91,6 @@ const struct device soft_device = {
     .name = "soft",
     .is_by_tcp = soft_is_by_tcp,
     .retransmitted = soft_query_retransmitted,
-    .news_apart = NEWS_APART,
-    .wants_news_apart = soft_wants_news_apart,
     .check_every_key = soft_check_every_key,
     .holds_no_pages = true,
 

@@ -208,20 +208,9 @@ static bool is_by_tcp(struct rdma_cm_id *id)
     return true;
 }
 
-/* The first, third, ... of the queue pairs. */
-static bool wants_news_apart(const struct ibv_qp *qp)
-{
-    return qp->qp_num % 2 != 0;
-}
-
 const struct device rdma_device = {.name = "rdma", .contexts_end = true, .create_id = create_id_rdma, CALLS};
-const struct device soft_device = {.name = "soft",
-                                   .long_request = 32768,
-                                   .news_apart = 1024,
-                                   .wants_news_apart = wants_news_apart,
-                                   .is_by_tcp = is_by_tcp,
-                                   .create_id = create_id_soft,
-                                   CALLS};
+const struct device soft_device = {
+    .name = "soft", .long_request = 32768, .is_by_tcp = is_by_tcp, .create_id = create_id_soft, CALLS};
 const struct device *const mock_devices[2] = {&rdma_device, &soft_device};
 
 /* ---- Contexts ---------------------------------------------------------------------------------------- */

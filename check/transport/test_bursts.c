@@ -7,7 +7,6 @@
 #define MTU 4096
 #define PACKETS 16
 #define LENGTH ((size_t)PACKETS * MTU)
-#define BURST 15  /* packets that one has room for */
 #define WINDOW 32 /* packets, before anything is acknowledged */
 
 static struct pair *begin(void)
@@ -99,24 +98,6 @@ START_TEST(news_apart)
 }
 END_TEST
 
-/* An acknowledgement that is owed is short, too: behind the first packet there is room for one more, and only for
- * one. */
-START_TEST(acknowledgement_behind_the_first)
-{
-    struct pair *pair = begin();
-    post(&pair->end[0], &pair->end[1], &(struct work){.opcode = IBV_WR_SEND});
-    take_in(pair, 1);
-    ck_assert_uint_eq(network_packets(pair->network), 1);
-    write_and_tell(pair, 1);
-    ck_assert_uint_eq(network_packets(pair->network), 1 + PACKETS + 1 + 1);
-    ck_assert_uint_eq(bursts_from(pair, 1), 2);
-    ck_assert_uint_eq(network_packet(pair->network, 2)->roce.opcode, ACKNOWLEDGE);
-    ck_assert_uint_eq(packets_of(pair, 1), 2);
-    run(pair);
-    pair_free(pair);
-}
-END_TEST
-
 static unsigned taken_until_told(struct pair *pair)
 {
     struct ibv_wc wc;
@@ -160,25 +141,9 @@ START_TEST(acknowledgement_of_a_window)
 }
 END_TEST
 
-/* Of a message that is longer than the window is a part goes that fills bursts: what is left of the window waits for
- * an acknowledgement, which is under way. The end of a message does not. */
-START_TEST(whole_bursts)
-{
-    struct pair *pair = begin();
-    post(&pair->end[0], &pair->end[1],
-         &(struct work){.id = 7,
-                        .opcode = IBV_WR_RDMA_WRITE,
-                        .flags = IBV_SEND_SIGNALED,
-                        .length = _i ? (size_t)WINDOW * MTU : (size_t)3 * WINDOW * MTU});
-    ck_assert_uint_eq(network_packets(pair->network), _i ? WINDOW : 2 * BURST);
-    run(pair);
-    expect_wc(pair->end[0].send_cq, 7, IBV_WC_SUCCESS);
-    pair_free(pair);
-}
-END_TEST
-
-/* Nor does one that lasts keep a peer's acknowledgement back who is about to answer, and looks again and again. */
-START_TEST(whole_bursts_to_the_patient)
+/* A receiver that delays acknowledgements, because it polls and may answer, does not stop a message that is longer than
+ * the window. */
+START_TEST(windows_to_the_patient)
 {
     struct pair *pair = begin();
     post(&pair->end[0], &pair->end[1],
@@ -200,11 +165,9 @@ int main(void)
     TCase *tcase = tcase_create("bursts");
     tcase_add_test(tcase, news_at_the_end);
     tcase_add_test(tcase, news_apart);
-    tcase_add_test(tcase, acknowledgement_behind_the_first);
     tcase_add_test(tcase, acknowledgement_of_a_long_message);
     tcase_add_test(tcase, acknowledgement_of_a_window);
-    tcase_add_loop_test(tcase, whole_bursts, 0, 2);
-    tcase_add_test(tcase, whole_bursts_to_the_patient);
+    tcase_add_test(tcase, windows_to_the_patient);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

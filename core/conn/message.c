@@ -73,29 +73,6 @@ static inline __attribute__((always_inline)) bool post_with_news(struct conn *co
     return post_last(conn, message, &wr, POSTED_DATA);
 }
 
-/* Like post_with_news(), in two requests: the bytes, and an empty WRITE with the immediate value. */
-static __attribute__((noinline)) bool post_with_news_apart(struct conn *conn, struct message *message)
-{
-    uint32_t bytes = message->bytes - message->posted;
-    struct ibv_sge sge[2];
-    struct ibv_send_wr wr[2];
-    const struct posted posted[2] = {
-        {.kind = POSTED_PART, .op = message->op, .window = message->span.window, .bytes = bytes},
-        {.kind = POSTED_DATA, .op = message->op, .told = message->bytes},
-    };
-
-    wr[0].opcode = IBV_WR_RDMA_WRITE;
-    wr[0].send_flags = 0;
-    write_next(message, &wr[0], &sge[0], bytes);
-    message->posted += bytes;
-    wr[1].opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-    wr[1].send_flags = IBV_SEND_SOLICITED;
-    wr[1].imm_data = htobe32(message->target.imm | length_and_credits(conn, message->bytes));
-    write_next(message, &wr[1], &sge[1], 0);
-    conn->credits--;
-    return xs_conn_post_list(conn, wr, posted, 2);
-}
-
 /* All bytes were written: notify the peer by a control message. */
 static bool post_news(struct conn *conn, struct message *message)
 {
@@ -105,18 +82,9 @@ static bool post_news(struct conn *conn, struct message *message)
     return xs_control_post(conn, &control, &posted);
 }
 
-/* Does the device ask for the immediate value in a separate request (struct device, `wants_news_apart`)? */
-static inline bool tells_apart(const struct conn *conn, const struct message *message)
-{
-    const struct device *device = conn->device;
-
-    return message->bytes >= device->news_apart && device->wants_news_apart != NULL &&
-           device->wants_news_apart(conn->qp);
-}
-
 inline bool xs_message_room(const struct conn *conn, uint64_t *bytes)
 {
-    const uint32_t free = conn_sq_free(conn), kept = SQ_KEPT_BY_DATA + 1; /* room for a separate notification */
+    const uint32_t free = conn_sq_free(conn), kept = SQ_KEPT_BY_DATA + 1; /* the last is for the notification */
 
     if (conn->credits <= CREDITS_KEPT || free <= kept)
         return false;
@@ -156,14 +124,12 @@ static __attribute__((noinline)) bool post_in_parts(struct conn *conn, struct me
 {
     if (!post_parts(conn, &message, conn->immediate ? conn->nic->max_request : 0))
         return false;
-    if (!conn->immediate)
-        return post_news(conn, &message);
-    return tells_apart(conn, &message) ? post_with_news_apart(conn, &message) : post_with_news(conn, &message);
+    return conn->immediate ? post_with_news(conn, &message) : post_news(conn, &message);
 }
 
 inline __attribute__((always_inline)) bool xs_message_post(struct conn *conn, struct message *message)
 {
-    if (conn->immediate && message->bytes <= conn->nic->max_request && !tells_apart(conn, message))
+    if (conn->immediate && message->bytes <= conn->nic->max_request)
         return post_with_news(conn, message);
     return post_in_parts(conn, *message);
 }

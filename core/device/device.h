@@ -105,12 +105,6 @@ struct device {
     /* Extension: the longest work request, in bytes, that EXS should post. 0: the maximum message size of the port. */
     uint32_t long_request;
 
-    /* Extension: a message of at least `news_apart` bytes is delivered faster if its immediate data is a separate
-     * WRITE WITH IMMEDIATE of no bytes, posted by the same call behind the bytes. This holds for queue pairs for
-     * which wants_news_apart() returns true. NULL: for none. */
-    uint32_t news_apart;
-    bool (*wants_news_apart)(const struct ibv_qp *qp);
-
     /* Extension: from now on the queue pair's peer must name a valid key also in a WRITE of no bytes, which
      * InfiniBand's specification does not check. Called before the queue pair is connected. NULL: the device can't
      * check it. */

@@ -97,8 +97,6 @@ void soft_not_ready(struct soft_qp *qp) __attribute__((cold)); /* no receive is 
 bool soft_answer_go(struct soft_qp *qp);
 /* True if all that remains is an ACK that may be delayed. */
 bool soft_answer_can_wait(const struct soft_qp *qp);
-/* The burst has room for one more short packet only: if an ACK is due, it is added now. */
-void soft_answer_along(struct soft_qp *qp);
 /* A NAK or an ACK is due; it is sent in the queue pair's turn. */
 void soft_answer_nak(struct soft_qp *qp, uint64_t psn, uint8_t syndrome);
 void soft_answer_ack(struct soft_qp *qp);

@@ -27,9 +27,7 @@ struct soft_requester {
     uint64_t high;  /* one past the highest PSN ever sent */
     uint64_t end;   /* one past the last PSN posted */
     uint64_t asked; /* one past the last packet that asked for an acknowledgement */
-    /* The packet behind which sending may stop until more of the window is free; it asks for an ACK. */
-    uint64_t pauses;
-    uint64_t gap; /* The value of una for which a missing response was already requested. */
+    uint64_t gap;   /* The value of una for which a missing response was already requested. */
     /* Outstanding READs and atomics: one past the last PSN of each, oldest first. */
     uint64_t read_end[SOFT_MAX_READS];
     unsigned reads;
@@ -127,16 +125,11 @@ static inline struct soft_qp *soft_qp_of(struct ibv_qp *qp)
     return (struct soft_qp *)qp;
 }
 
-/* True for the packet sizes of InfiniBand, false for the larger ones of links with their own buffers. */
-static inline bool soft_is_short(uint32_t mtu)
-{
-    return mtu <= 4096;
-}
-
 static inline void soft_set_mtu(struct soft_qp *qp, uint32_t mtu)
 {
     qp->mtu = mtu;
-    qp->turn = (soft_is_short(mtu) ? SOFT_BURST_MAX : SOFT_BURST_LONG) / mtu;
+    /* Only links with buffers of their own have packets of more than 4096 bytes. */
+    qp->turn = (mtu <= 4096 ? SOFT_BURST_MAX : SOFT_BURST_LONG) / mtu;
 }
 
 static inline struct ibv_qp *soft_ibv(struct soft_qp *qp)

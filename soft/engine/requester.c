@@ -160,8 +160,8 @@ int soft_send_slice(const struct soft_qp *qp, struct soft_send *send, uint64_t o
     return payload_of(qp, send, offset, length, slice, nofault);
 }
 
-/* Whether a packet asks for an acknowledgement: at least four times per window, at the end of the window, where the
- * requester pauses, and at the end of a message. A packet with a PSN below next is a probe. */
+/* Whether a packet asks for an acknowledgement: at least four times per window, at the end of the window, and at
+ * the end of a message. A packet with a PSN below next is a probe. */
 static bool ask(struct soft_qp *qp, uint64_t psn, bool last)
 {
     struct soft_requester *req = &qp->req;
@@ -169,25 +169,12 @@ static bool ask(struct soft_qp *qp, uint64_t psn, bool last)
 
     if (psn < req->next)
         return true;
-    if (!last && psn + 1 - req->asked < window / 4 && psn + 1 - req->una < window && psn != req->pauses)
+    if (!last && psn + 1 - req->asked < window / 4 && psn + 1 - req->una < window)
         return false;
     req->asked = psn + 1;
     if (psn == req->high && !soft_is_lossless(qp))
         soft_recovery_time(&req->recovery, psn);
     return true;
-}
-
-/* The first packet of a WRITE is longer than the following ones, so its burst has space for only one more, shorter
- * packet. A pending ACK may be that packet. False: the caller must check again what it has to send. */
-static __attribute__((noinline)) bool answer_behind_first(struct soft_qp *qp, const struct soft_send *send,
-                                                          uint64_t psn)
-{
-    const struct soft_requester *req = &qp->req;
-
-    if (send->base != SOFT_WRITE || psn != req->next || qp->context->burst.packets != 1)
-        return true;
-    soft_answer_along(qp);
-    return req->next == psn && soft_requester_ready(qp);
 }
 
 /* Builds one packet of a SEND or WRITE; `only`: it is the whole message. False: the caller must check again what it has
@@ -212,8 +199,6 @@ static inline __attribute__((always_inline)) bool put_data_as(struct soft_qp *qp
         soft_requester_fault(qp, psn, IBV_WC_LOC_PROT_ERR);
         return false;
     }
-    if (!only && psn == send->psn + 1 && !answer_behind_first(qp, send, psn))
-        return false;
     if ((at = soft_burst_add(qp, &qp->path, headers + length + bth.pad, psn, false)) == NULL)
         return false;
     bth.opcode = (uint8_t)(qp->transport | (last ? send->last : send->base + !first));
@@ -416,37 +401,12 @@ static void wait_for_answer(struct soft_qp *qp)
     }
 }
 
-/* True if only a part of a burst may be sent now although more is posted. */
-static bool fills_no_burst(const struct soft_qp *qp)
-{
-    const struct soft_requester *req = &qp->req;
-    const struct soft_send *send = current(qp);
-    uint32_t packets = room(req);
-
-    return packets < qp->turn && !soft_send_answered(send) && send->psn + send->packets - req->next > packets;
-}
-
-/* The window is nearly full. A burst costs about the same for any length, so the requester does not send less than a
- * full one: it waits for an acknowledgement that makes space for a full burst. The last packet of this turn asks for
- * that acknowledgement. False: the requester waits. */
-static __attribute__((noinline)) bool goes_on(struct soft_qp *qp)
-{
-    struct soft_requester *req = &qp->req;
-
-    if (soft_is_lossless(qp) || req->recovery.window < 2 * qp->turn)
-        return true;
-    req->pauses = req->next + qp->turn - 1;
-    return !fills_no_burst(qp);
-}
-
 bool soft_requester_go(struct soft_qp *qp)
 {
     struct soft_requester *req = &qp->req;
     uint64_t limit = req->next + qp->turn;
     bool sent = false, ready = soft_requester_ready(qp);
 
-    if (ready && room(req) < 2 * qp->turn)
-        ready = goes_on(qp);
     for (unsigned packets = 0; packets < SOFT_BURST_PACKETS && ready && req->next < limit; packets++) {
         bool put = put_next(qp);
 

@@ -308,15 +308,6 @@ static bool is_carried(struct soft_qp *qp)
     return true;
 }
 
-__attribute__((noinline)) void soft_answer_along(struct soft_qp *qp)
-{
-    const struct soft_responder *resp = &qp->resp;
-    const struct soft_link *link = qp->path.link;
-
-    if (resp->active == 0 && resp->answer == SOFT_ANSWER_ACK && (link == NULL || !link->carries_ack))
-        put_aeth(qp);
-}
-
 /* True if there is nothing to send but an ACK of a few packets, or of less than the peer's window, so that the peer is
  * not blocked yet. */
 bool soft_answer_can_wait(const struct soft_qp *qp)

@@ -359,9 +359,6 @@ struct soft_counters {
     uint64_t paced; /* pauses that a link's pace() asked for */
 };
 void soft_query_counters(struct ibv_context *context, struct soft_counters *counters);
-/* True if the immediate data of a long WRITE should be sent in a separate short request. With it, the last packet would
- * be longer than those before it, and so start a new burst; this matters with the packet sizes of InfiniBand. */
-bool soft_wants_news_apart(const struct ibv_qp *qp);
 /* From now on the peer must name a valid key also in a WRITE of no bytes. Called before the peer is known. */
 void soft_check_every_key(struct ibv_qp *qp);
 uint64_t soft_query_retransmitted(struct ibv_qp *qp); /* Request packets that this queue pair has sent again. */

@@ -330,14 +330,6 @@ const struct soft_counters *soft_counters_of(struct ibv_context *ibv)
     return &soft_context_of(ibv)->counters;
 }
 
-/* Valid from when the queue pair is connected. */
-bool soft_wants_news_apart(const struct ibv_qp *qp)
-{
-    const struct soft_qp *own = (const struct soft_qp *)qp;
-
-    return soft_is_short(own->mtu);
-}
-
 void soft_check_every_key(struct ibv_qp *qp)
 {
     soft_lock(qp->context);

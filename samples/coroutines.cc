@@ -46,7 +46,7 @@ template <typename Start> struct awaitable : operation {
     }
 };
 
-/* A coroutine that nobody waits for: it begins at once, and frees itself. */
+/* A detached coroutine: it starts immediately, and frees itself. */
 struct detached {
     struct promise_type {
         detached get_return_object()

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Everything that can take long, with a limit: the connection, an answer, and one operation that is called
- * back. It asks an echo server, and then waits for an answer that nobody asked for.
+ * back. It asks an echo server, and then waits for an answer to no request.
  *
  * Build: cc time-outs.c $(pkg-config --cflags --libs exs). Run: time-outs HOST PORT. */
 #include <errno.h>
@@ -64,11 +64,11 @@ int main(int argc, char **argv)
         return fail("connecting");
     if (limit(sock) == -1)
         return fail("exs_setsockopt");
-    if (exs_write(sock, "anybody there?", 14) != 14 || exs_read(sock, answer, sizeof(answer)) != 14)
+    if (exs_write(sock, "hello, server?", 14) != 14 || exs_read(sock, answer, sizeof(answer)) != 14)
         return fail("asking");
     printf("answered in time\n");
     if (exs_read(sock, answer, sizeof(answer)) != -1 || errno != ETIMEDOUT)
-        return fail("an answer that nobody asked for");
+        return fail("an answer to no request");
     printf("no answer in 0.2 s: %s\n", strerror(errno));
     if (call_back(sock, queue) == -1)
         return fail("calling back");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The search: all words have to be on a page; those in its name and its headings count most. The index is fetched when
-// somebody begins to search, as a script, since a page that comes from a file may fetch nothing else.
+// The search: all words have to be on a page; those in its name and its headings count most. The index is fetched at
+// the first search, as a script, because a page that was opened from a file may fetch nothing else.
 "use strict";
 (() => {
     const root = document.currentScript.dataset.root;

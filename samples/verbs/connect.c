@@ -31,6 +31,6 @@ int connect_qp(struct resources *r)
             return -1;
         printf("QP state was changed to RTS\n");
     }
-    /* Nobody sends before the other side can receive. */
+    /* Neither side sends before the other can receive. */
     return passing_sync(r->sock, 0, NULL);
 }

@@ -38,7 +38,7 @@ int qp_to_rts(struct resources *r)
         .qp_state = IBV_QPS_RTS,
         .sq_psn = FIRST_PSN,
         .timeout = 16,  /* 4.096 us * 2^16: after a quarter of a second without an answer it sends again, */
-        .retry_cnt = 6, /* so many times; */
+        .retry_cnt = 6, /* times; */
         .rnr_retry = 7, /* for a receive it waits without end */
         .max_rd_atomic = r->reads,
     };

@@ -62,7 +62,7 @@ static int take(struct resources *r, const struct ibv_wc *wc)
     return post_receive(r) == -1 ? -1 : post_write(r, number, 0);
 }
 
-/* Until no more than so many slots are in use. */
+/* Until at most this number of slots is in use. */
 static int await_slots(struct resources *r, uint32_t most)
 {
     struct ibv_wc wc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* As echo_server, by unreliable datagrams: what finds no receive posted is lost, and nobody tells the client.
+/* As echo_server, by unreliable datagrams: a datagram without a posted receive is lost, and the client is not told.
  * The daemon says at the end how many of the messages have come.
  *
  * Build: see README.md. Run: echo_server_ud here, echo_server_ud HERE there. */

@@ -15,7 +15,7 @@
 #include "engine.h"
 #include "mw.h"
 
-_Static_assert(SOFT_WINDOW_MAX * 4096 <= SOFT_FLIGHT_MAX, "links make room for so much");
+_Static_assert(SOFT_WINDOW_MAX * 4096 <= SOFT_FLIGHT_MAX, "links have room for a window");
 
 static struct soft_send *current(const struct soft_qp *qp)
 {

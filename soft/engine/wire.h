@@ -148,7 +148,7 @@ enum soft_poll_mode {
 struct soft_wire {
     struct soft_link *link; /* for paths that name no link */
 
-    enum soft_poll_mode looker;
+    enum soft_poll_mode poll_mode;
 
     /* Set while packets that arrive wake no thread, because the last caller of receive() said that it would poll again.
      * watch() ends this state; it is called before that caller sleeps, or by the service thread if the caller has not

@@ -15,17 +15,17 @@
 
 /* Whether this is the overflow user ID, which stands for all users without a number in a user namespace, so that two of
  * these are not the same user. Not in a namespace that maps every user to its own number. */
-static bool is_anybody(uid_t uid)
+static bool is_overflow_uid(uid_t uid)
 {
-    static atomic_uint anybody; /* the overflow ID; 0: not read yet. Pairs with nothing */
+    static atomic_uint overflow_uid; /* the overflow ID; 0: not read yet. Pairs with nothing */
     char line[64], *next = line;
 
-    if (atomic_load_explicit(&anybody, memory_order_relaxed) == 0) {
+    if (atomic_load_explicit(&overflow_uid, memory_order_relaxed) == 0) {
         fds_read_text("/proc/sys/kernel/overflowuid", line, sizeof line);
-        atomic_store_explicit(&anybody, line[0] == '\0' ? OVERFLOW_UID : (unsigned)strtoul(line, NULL, 10),
+        atomic_store_explicit(&overflow_uid, line[0] == '\0' ? OVERFLOW_UID : (unsigned)strtoul(line, NULL, 10),
                               memory_order_relaxed);
     }
-    if (uid != atomic_load_explicit(&anybody, memory_order_relaxed))
+    if (uid != atomic_load_explicit(&overflow_uid, memory_order_relaxed))
         return false;
     fds_read_text("/proc/self/uid_map", line, sizeof line);
     return line[0] == '\0' || strtoul(next, &next, 10) != 0 || strtoul(next, &next, 10) != 0 ||
@@ -59,7 +59,7 @@ bool shm_pass_is_ours(int fd)
 
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == -1)
         return false;
-    ours = has_one_user(peer.uid) && !is_anybody(peer.uid);
+    ours = has_one_user(peer.uid) && !is_overflow_uid(peer.uid);
     errno = EPERM;
     return ours;
 }

@@ -110,8 +110,8 @@ static void watch(struct soft_wire *wire)
 static int receive(struct soft_wire *wire, struct ibv_context *context)
 {
     struct soft_home *home = (struct soft_home *)wire;
-    bool hears = wire->looker == SOFT_POLLS_ONCE || ++home->unheard % UNHEARD == 0;
-    bool watches = wire->looker != SOFT_POLLS_RESTS;
+    bool hears = wire->poll_mode == SOFT_POLLS_ONCE || ++home->unheard % UNHEARD == 0;
+    bool watches = wire->poll_mode != SOFT_POLLS_RESTS;
     int packets = home->shm.ready ? shm_receive(&home->shm, hears, watches) : 0;
 
     wire->unwatched = home->shm.unwatched;

@@ -289,9 +289,9 @@ int soft_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
         wire->attended(wire, context);
     taken = soft_cq_take(cq, count, wc);
     if (taken == 0 && count > 0 && !cq->rearmed) {
-        wire->looker = soft_context_of(context)->names.lid == 0 ? SOFT_POLLS_RESTS : SOFT_POLLS;
+        wire->poll_mode = soft_context_of(context)->names.lid == 0 ? SOFT_POLLS_RESTS : SOFT_POLLS;
         soft_progress_patiently(soft_context_of(context));
-        wire->looker = SOFT_POLLS_ONCE;
+        wire->poll_mode = SOFT_POLLS_ONCE;
         taken = soft_cq_take(cq, count, wc);
         if (taken == 0)
             soft_nothing_completed(soft_context_of(context));

@@ -45,7 +45,7 @@ int standard_flush(const char *program, const char *what)
 
     if (fflush(stdout) == 0 && !lost)
         return 0;
-    /* Of what was lost before, nobody kept why. */
+    /* The reason of an earlier loss is not known. */
     fprintf(stderr, "%s: %s: %s\n", program, what, lost ? "some of it is lost" : strerror(errno));
     return 1;
 }

@@ -97,7 +97,7 @@ int main(int argc, char **argv)
 
     standard_open();
     setvbuf(stdout, NULL, _IOLBF, 0);
-    sigaction(SIGPIPE, &ignore, NULL); /* whoever reads the output may leave */
+    sigaction(SIGPIPE, &ignore, NULL); /* the reader of a pipe may close it */
     argv[0] = name; /* getopt's messages begin with it, and the build runs the program by another path */
     options_version("exstest", argc, argv);
     struct options options = options_read(argc, argv);

@@ -21,7 +21,7 @@
 #include "sets.h"
 
 enum {
-    UNLIMITED = 1 << 18, /* attempts without -m: who got so many has found no limit */
+    UNLIMITED = 1 << 18, /* attempts without -m: if all succeed, the limit was not found */
     LOOK_EVERY = 64,     /* attempts between looks at the memory */
     LOOKS = 10000        /* a millisecond apart, until a thread that has ended is gone */
 };

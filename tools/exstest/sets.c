@@ -37,7 +37,7 @@ static int next_event(exs_qhandle_t one, exs_qhandle_t other, exs_event_t *event
     }
 }
 
-/* The two events of a connection: 0, or an errno. An accept that nobody has met goes on waiting. */
+/* Waits for the two events of a connection. Returns 0 or an errno. An accept without a connection stays pending. */
 static int await_connection(struct set *set, exs_qhandle_t queue, struct ends *ends)
 {
     int error = 0, connecting = 1;

@@ -2,13 +2,13 @@
 /*
  * The transaction test on one connection: both ends go through the same operations, again and again.
  *
- * Who begins an operation waits for its completion, the other end of a send for its message; nothing else keeps
- * the ends in step, which is why there has to be a send in each direction.
+ * The end that starts an operation waits for its completion, and the other end of a send waits for its message.
+ * Nothing else synchronizes the ends, therefore the operations must have a send in each direction.
  *
- * Validation. The three operations behind the user's are sends: server, client, server. When the client has the
- * first, the server has done all of its operations, so the client checks what it got and makes anew what the
- * server will read; the second tells the same to the server; the third lets the client go on. Nobody touches a
- * buffer that the other end may be working on.
+ * Validation adds three sends: server, client, server. When the client has received the first, the server has done
+ * all of its operations, so the client checks the data that it received and writes new data for the server to read.
+ * With the second send the server does the same; the third lets the client continue. Neither end touches a buffer
+ * that the other end may be using.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -249,7 +249,7 @@ static void go_on(struct link *link)
 
 /* ---- The exercise ------------------------------------------------------------------------------------ */
 
-/* Whoever wants validation has to ask for its operations, too: the last three, as ops.c adds them. */
+/* A request for validation must contain the three operations that ops.c adds for it. */
 static bool is_well_formed(const struct request *request)
 {
     if (!(request->flags & REQUEST_VALIDATE))

@@ -42,7 +42,7 @@ static bool is_same_host(const struct sockaddr_storage *a, const struct sockaddr
            a6->sin6_scope_id == b6->sin6_scope_id;
 }
 
-/* The embedded device is everywhere, also where there are more addresses than fit. */
+/* The software device has every address, also those that its list has no space for. */
 static bool leads(const exs_device_t *device, const struct sockaddr_storage *from)
 {
     if (strcmp(device->exs_kind, "soft") == 0)

@@ -14,7 +14,7 @@ static bool has_ended(const struct ibv_comp_channel *channel)
     return poll(&poller, 1, 0) > 0 && (poller.revents & (POLLERR | POLLHUP)) != 0;
 }
 
-/* So many, with those that were taken before. */
+/* The number of completions, with those of earlier calls. */
 static int poll_more(struct harvest *harvest, int count)
 {
     int more = ibv_poll_cq(harvest->unfinished, HARVEST_MAX - count, harvest->wc + count);

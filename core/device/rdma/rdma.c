@@ -85,7 +85,8 @@ static int fails(int error)
  * manager takes it for "any" (address.h), which leads to none. Asked once. */
 static bool loopback_has_a_device(void)
 {
-    static atomic_int known; /* 1: no, 2: yes; whoever asks at the same time gets the same answer: it pairs with
+    static atomic_int
+        known; /* 1: no, 2: yes; threads that ask at the same time get the same answer: it pairs with
                               * nothing */
     struct sockaddr_in loopback = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct rdma_event_channel *channel;

@@ -109,20 +109,19 @@ int exs_shutdown(int sockno, int how, int flags, exs_qhandle_t qhandle, exs_ahan
         &(struct ask){.sockno = sockno, .flags = flags, .qhandle = qhandle, .ahandle = ahandle, .how = how});
 }
 
-/* A close that names no queue blocks, too, if no queue of the application drives the socket until the close is done;
- * also if that queue was deleted (EAGAIN). */
+/* If neither a queue of the application nor a thread of the library can drive the socket (EAGAIN), the connection breaks,
+ * and the call only waits until the device has released the memory. */
 static int close_socket(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle)
 {
     struct ask ask = {
         .type = EXS_EVT_CLOSE, .sockno = sockno, .flags = flags, .qhandle = qhandle, .ahandle = ahandle};
-    enum close_kind kind = xs_close_kind(sockno);
-    bool at_once = kind == CLOSE_AT_ONCE || (kind == CLOSE_DRIVEN && !(flags & EXS_BLOCK));
 
-    if (qhandle == NULL ? at_once : !(flags & EXS_BLOCK)) {
+    if (!(flags & EXS_BLOCK)) {
         int result = xs_start(&ask, ask.type);
 
         if (result == 0 || qhandle != NULL || errno != EAGAIN)
             return result;
+        ask.how = CLOSE_ABORTS;
     }
     return (int)wait_for(&ask);
 }

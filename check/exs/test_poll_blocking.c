@@ -259,16 +259,8 @@ static void await_poll(int socket)
     }
 }
 
-static void *close_client(void *argument)
-{
-    const struct pair *pair = argument;
-
-    must(exs_close(pair->client, EXS_LINGER, NULL, NULL));
-    return NULL;
-}
-
-/* A poll that waits drives the socket, but is no queue of the program's: a close that names none is not left to
- * it, which it would outlast. That has to wait for what the peer is yet to take. */
+/* A poll that waits drives the socket only until it returns: the library's thread completes a close that names no
+ * queue. */
 START_TEST(a_close_is_not_left_to_it)
 {
     uint8_t *out = new_buffer(LENGTH), *in = new_buffer(LENGTH);
@@ -278,14 +270,14 @@ START_TEST(a_close_is_not_left_to_it)
     must(exs_send(pair.client, out, LENGTH, EXS_UNSIGNALED, NULL, NULL, NULL));
     pthread_t poller = thread_start(poll_client, &pair);
     await_poll(pair.client);
-    pthread_t closer = thread_start(close_client, &pair);
+    must(exs_close(pair.client, EXS_LINGER, NULL, NULL));
     thread_join(poller);
     ck_assert_msg(xs_queue_count() == 0, "the poll's queue is there for ever");
     ck_assert_int_eq(exs_blocking_recv(pair.server, in, LENGTH, MSG_WAITALL, NULL), LENGTH);
-    thread_join(closer);
-    ck_assert(!xs_sock_has_left(pair.client));
     must(exs_blocking_close(pair.server));
     must(exs_blocking_close(pair.listener));
+    must(exs_fini());
+    ck_assert(!xs_sock_has_left(pair.client));
     free(in);
     free(out);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "check/fuzz/app.h"
 #include "core/api/core.h"
+#include "core/sock/sock.h"
 
 #define NEWER 228 /* and up, of a call's first byte: what the corpus did not know at first */
 #define CROWD 252
@@ -182,14 +183,24 @@ static void call_shutdown(struct input *input)
         asked->peer->in.compared = false; /* what comes now may be thrown away */
 }
 
-/* Without a queue, where that waits for nobody. */
+/* Without an owner the library's thread would drive the close, and runs would not be repeatable. */
+static bool has_owner(int number)
+{
+    struct sock *sock = xs_sock_get_locked(number);
+    bool has = sock != NULL && sock->owner != NULL;
+
+    if (sock != NULL)
+        xs_sock_put_locked(sock);
+    return has;
+}
+
 static void call_close(struct input *input)
 {
     struct app_socket *socket = some_socket(input);
     exs_qhandle_t queue = app_some_queue(input);
     uint8_t choice = input_u8(input);
 
-    if (choice < 16 && xs_close_kind(socket->number) != CLOSE_ALONE)
+    if (choice < 16 && has_owner(socket->number))
         queue = NULL;
     struct asked *asked = app_ask(EXS_EVT_CLOSE, socket, queue);
 

@@ -28,6 +28,9 @@ struct destination {
     const struct timeval *timeout;
 };
 
+/* A close that breaks the connection, so that it does not wait for the peer */
+#define CLOSE_ABORTS 1
+
 /* A request: the arguments of a call on a socket. Owned by the caller, during the call. It is cleared for each
  * message, so it is kept small: arguments that only some types of operation have share a union. */
 struct ask {
@@ -48,7 +51,7 @@ struct ask {
         const exs_token_t *token;     /* one-sided */
         exs_acceptaddr_t *accepts;    /* accept */
         const struct destination *to; /* connect */
-        int how;                      /* shutdown */
+        int how;                      /* shutdown; close: 0 or CLOSE_ABORTS */
     };
     uint64_t offset; /* one-sided */
 };

@@ -106,12 +106,9 @@ struct queue {
      * either of them, or by a user of the handle. */
     exs_qhandle_t handle;
     struct handle_slot *slot; /* of the handle, as long as that has users */
-    /* A temporary queue of a blocking exs_poll(), which deletes it before it returns; so no socket may rely on it to be
-     * driven later. Written before another queue is attached to it, and constant from then on. */
-    bool is_a_calls;
-    bool drives_sends; /* the queue of the library's progress thread (progress.c) */
-    struct spin spin;  /* whether threads that wait for this queue busy-poll first */
-    int fd;            /* epoll: the sources, those of attachments, and `raise`; -1 for a private queue */
+    bool drives_sends;        /* the queue of the library's progress thread (progress.c) */
+    struct spin spin;         /* whether threads that wait for this queue busy-poll first */
+    int fd; /* epoll: the sources, those of attachments, and `raise`; -1 for a private queue */
 
     struct mutex events_lock;
     /* guarded by events_lock: */

@@ -88,10 +88,9 @@ struct sock {
     /* The queue that the application gave the socket to, which can't be deleted before the socket is closed. Usually
      * the home; or a queue that the home is attached to, if the request was answered for another queue's accept.
      * NULL: none, since the socket was connected or accepted by a blocking call, or was bound first. Guarded by the
-     * home's lock, as is `driver`. */
+     * home's lock. */
     struct queue *owner;
-    exs_qhandle_t driver; /* without an owner: the last queue that an operation of the socket named */
-    struct conn *conn;    /* NULL: there is no queue pair */
+    struct conn *conn; /* NULL: there is no queue pair */
     /* enum sent (ending.h): whether all that was sent is complete. Written with the lock, but a thread that dequeues
      * the event clears SENT_UNREPORTED without. Pairs with nothing: a thread that learned of the event from another
      * thread is ordered behind that thread. */
@@ -107,9 +106,10 @@ struct sock {
     LIST_HEAD(, polled) polls; /* of exs_poll (poll.c), including some that have completed */
     bool is_followed;          /* a poll or a close waits for changes of the connection */
 
-    struct op *opening; /* the connect, until it is established */
-    struct op *closing; /* the close, until it is done */
-    bool lingers;       /* the event of the close reports whether all that was sent has arrived */
+    struct op *opening;        /* the connect, until it is established */
+    struct op *closing;        /* the close, until it is done */
+    bool lingers;              /* the event of the close reports whether all that was sent has arrived */
+    bool closes_in_background; /* the library's thread drives the close (progress.c) */
     /* close: ns, when it stops waiting for the peer; 0: not while sends are pending */
     uint64_t close_due;
     int open_error;           /* why the last device that was tried could not connect */

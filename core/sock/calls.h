@@ -14,12 +14,6 @@ struct waiter;
  * as possible, unless it completes before. Either way it is delivered to the waiter. */
 void xs_interrupt(int sockno, const struct waiter *waiter);
 
-/* How closing a socket completes. CLOSE_AT_ONCE: within the call that starts it. CLOSE_DRIVEN: when the application
- * runs the queue that drives the socket. CLOSE_ALONE: no queue of the application drives the socket, so the caller must
- * run the socket's home. */
-enum close_kind { CLOSE_AT_ONCE, CLOSE_DRIVEN, CLOSE_ALONE };
-enum close_kind xs_close_kind(int sockno);
-
 /* Returns true if the program has closed the socket's number by close(2). The socket itself is still open then. */
 bool xs_number_is_lost(int sockno);
 

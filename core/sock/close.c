@@ -9,9 +9,11 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/conn/conn.h"
+#include "core/conn/progress.h"
 #include "core/conn/upcalls.h"
 #include "core/device/registry.h"
 #include "core/queue/ask.h"
@@ -57,6 +59,7 @@ static void finish(struct sock *sock)
     xs_sock_disown(sock); /* before the event, because the application may delete the queue after it */
     sock->closing = NULL;
     xs_op_complete(op, error);
+    xs_progress_close_done(sock);
     xs_sock_leave(sock);
 }
 
@@ -117,13 +120,13 @@ void xs_close_timeout(struct sock *sock)
 
 /* A send that is cut off in the middle completes with ECANCELED; then the peer must see a broken connection,
  * not an orderly end. */
-static void close_conn(struct sock *sock, bool lingers)
+static void close_conn(struct sock *sock, const struct ask *ask)
 {
     const struct options *options = &sock->options;
     struct conn *conn = sock->conn;
-    bool cuts = options->lingers && options->linger == 0;
+    bool cuts = (options->lingers && options->linger == 0) || ask->how == CLOSE_ABORTS;
 
-    sock->lingers = (lingers || options->lingers) && !cuts;
+    sock->lingers = (ask->flags & EXS_LINGER || options->lingers) && !cuts;
     if (conn_broken(conn))
         return;
     if (cuts || (!sock->lingers && is_sending(conn))) {
@@ -137,41 +140,46 @@ static void close_conn(struct sock *sock, bool lingers)
     xs_control_run(conn);
 }
 
-/* Make the operation of a close. If the close names no queue and the socket has no owner, the operation belongs to the
- * last queue that the application named for this socket: this queue drives the socket until the close is done, and
- * can't be deleted before. NULL and errno; EAGAIN: there is no such queue, so the caller must block. */
-static struct op *make_op(struct sock *sock, struct queue *queue, const struct ask *ask)
+/* Does neither a call, nor the queue that the close names, nor the socket's owner drive the socket until the close is
+ * done? */
+static bool is_undriven(const struct sock *sock, const struct ask *ask)
 {
-    bool silent = queue == NULL && ask->waiter == NULL;
-    bool is_alone = silent && xs_sock_has_peer(sock) && sock->owner == NULL;
-    struct queue *driver = is_alone ? xs_sock_driver(sock) : NULL;
+    return ask->qhandle == NULL && ask->waiter == NULL && sock->owner == NULL && xs_sock_has_peer(sock);
+}
 
-    if (is_alone && driver == NULL) {
+/* Let the library's thread drive the close. If that is not possible, sends that should arrive first are not cut off:
+ * the call fails. Other closes break the connection (EAGAIN, see CLOSE_ABORTS). -1 and errno. */
+static int close_in_background(struct sock *sock, const struct ask *ask)
+{
+    if (xs_progress_drive(sock) == 0)
+        return 0;
+    xs_log("socket %d: cannot start a thread that continues its close: %s", sock->number, strerror(errno));
+    if (!(ask->flags & EXS_LINGER) && !sock->options.lingers)
         errno = EAGAIN;
-        return NULL;
-    }
-    struct op *op = xs_sock_op(sock, driver != NULL ? driver : queue, EXS_EVT_CLOSE, ask->ahandle, ask->waiter);
-
-    xs_queue_put(driver); /* the operation now holds the queue */
-    if (op != NULL && silent)
-        op->silent = true;
-    return op;
+    else if (errno == EAGAIN)
+        errno = ENOMEM;
+    return -1;
 }
 
 /* Called with the lock of the socket, which has a home. -1 and errno. */
 static int begin_close(struct sock *sock, struct queue *queue, const struct ask *ask)
 {
     struct waiter *waiter = ask->waiter;
-    struct op *op = make_op(sock, queue, ask);
+    bool is_alone = is_undriven(sock, ask);
+    struct op *op = xs_sock_op(sock, queue, EXS_EVT_CLOSE, ask->ahandle, waiter);
+    int error = 0;
 
     if (op == NULL)
         return -1;
-    if (!xs_sock_remove(sock)) {
+    if (is_alone && close_in_background(sock, ask) < 0)
+        error = errno;
+    else if (!xs_sock_remove(sock))
+        error = EBADF;
+    if (error != 0) {
         if (waiter != NULL)
             xs_queue_unref(waiter->home);
         xs_op_cancel(op);
-        errno = EBADF;
-        return -1;
+        return xs_fails(error);
     }
     if (sock->state == SOCK_CONNECTING && sock->opening != NULL)
         xs_open_failed(sock, ECANCELED);
@@ -179,9 +187,11 @@ static int begin_close(struct sock *sock, struct queue *queue, const struct ask 
         close_listener(sock);
     sock->closing = op;
     sock->state = SOCK_CLOSING;
+    if (is_alone)
+        xs_progress_close_started(sock);
     xs_poll_look(sock);
     if (sock->conn != NULL)
-        close_conn(sock, (ask->flags & EXS_LINGER) != 0);
+        close_conn(sock, ask);
     xs_close_step(sock);
     return 0;
 }

@@ -276,8 +276,6 @@ static int begin_sock(struct polled *polled, struct sock *sock, struct queue *qu
         return -1;
     if (home != queue)
         use_attachment(polled, xs_queue_attachment(queue, home));
-    if (!queue->is_a_calls)
-        sock->driver = queue->handle;
     polled->sock = sock;
     atomic_store(&polled->home, home);
     atomic_fetch_add(&polling->refs, 1);
@@ -340,7 +338,6 @@ int xs_poll_wait(struct polling *polling, uint64_t limit, exs_qhandle_t qhandle)
 
     if (queue == NULL)
         return xs_no_queue(qhandle);
-    queue->is_a_calls = true;
     int result = start(polling, queue, limit, NULL);
 
     xs_queue_put(queue);

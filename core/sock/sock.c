@@ -114,11 +114,6 @@ void xs_sock_disown(struct sock *sock)
     sock->owner = NULL;
 }
 
-struct queue *xs_sock_driver(const struct sock *sock)
-{
-    return sock->owner == NULL && sock->driver != NULL ? xs_queue_get(sock->driver) : NULL;
-}
-
 /* Make this queue, or a private one if it is NULL, the home of a socket that has none and whose guard is held. Returns
  * 0, with the queue's lock held instead of the guard; or -1 and errno. */
 static int find_home(struct sock *sock, struct queue *queue)
@@ -160,22 +155,6 @@ bool xs_number_is_lost(int sockno)
     return lost;
 }
 
-enum close_kind xs_close_kind(int sockno)
-{
-    struct sock *sock = xs_sock_get_locked(sockno);
-
-    if (sock == NULL)
-        return CLOSE_AT_ONCE; /* the close fails immediately */
-    struct queue *home = atomic_load(&sock->home);
-    struct queue *driver = xs_sock_driver(sock);
-    bool alone = home != NULL && sock->owner == NULL && driver == NULL;
-    enum close_kind kind = !xs_sock_has_peer(sock) ? CLOSE_AT_ONCE : alone ? CLOSE_ALONE : CLOSE_DRIVEN;
-
-    xs_queue_put(driver);
-    xs_sock_put_locked(sock);
-    return kind;
-}
-
 bool xs_check_queue(exs_qhandle_t qhandle, struct waiter *waiter, bool optional, struct queue **queue)
 {
     *queue = NULL;
@@ -205,7 +184,6 @@ static __attribute__((noinline)) struct op *op_elsewhere(struct sock *sock, stru
         return xs_op_new(to, NULL, type, sock->number, ahandle, waiter);
     if (xs_queue_host(to, home) < 0)
         return NULL;
-    sock->driver = to->handle;
     return xs_op_new(to, xs_queue_attachment(to, home), type, sock->number, ahandle, waiter);
 }
 

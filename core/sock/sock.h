@@ -72,9 +72,6 @@ void xs_sock_leave(struct sock *sock);
  * before the socket's last event, after which the application may delete the queue. */
 void xs_sock_own(struct sock *sock, struct queue *owner);
 void xs_sock_disown(struct sock *sock);
-/* Returns the queue that operations of a socket without an owner named last, which can't be deleted until
- * xs_queue_put(); or NULL. Called with the lock. */
-struct queue *xs_sock_driver(const struct sock *sock);
 
 /* Makes sure that a locked socket has a home: if it has none, this queue or, if that is NULL, a private one. The
  * socket is locked by its home's lock on success. Returns 0, or -1 and errno. */

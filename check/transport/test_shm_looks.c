@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "check/support/endpoints.h"
+#include "core/base/poll_state.h"
 #include "core/base/fds.h"
 #include "core/base/settings.h"
 #include "soft/link/shm_setup.h"
@@ -158,6 +159,11 @@ static bool is_rung(struct soft_home *home)
     return poll(&wakefd, 1, 0) == 1;
 }
 
+static bool is_flush_wanted(struct ibv_context *context)
+{
+    return atomic_load(&soft_poll_state(context)->flush_wanted);
+}
+
 static bool is_flag_up(const struct shm_peer *from)
 {
     return atomic_load(&from->out.control->sleeps) != 0;
@@ -181,9 +187,9 @@ START_TEST(who_polls_is_not_rung_for)
     ck_assert(is_taken(near[0]) && !is_flag_up(near[0]));
     ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
     ck_assert(is_rung(there));
-    ck_assert(soft_waits_for_rest(there->context));
-    soft_prepare_sleep(there->context);
-    ck_assert(is_flag_up(near[0]) && !soft_waits_for_rest(there->context));
+    ck_assert(is_flush_wanted(there->context));
+    soft_stop_polling(there->context, true);
+    ck_assert(is_flag_up(near[0]) && !is_flush_wanted(there->context));
     look(there); /* which hears the wakefd */
     ck_assert(!is_rung(there));
     put_and_call(near[PEERS - 1]); /* at a slot it calls each time */
@@ -197,15 +203,15 @@ START_TEST(who_polls_is_not_rung_for)
     ck_assert(is_taken(near[0]) && !is_flag_up(near[0]));
     put_and_call(near[0]);
     ck_assert(!is_rung(there));
-    soft_prepare_sleep(there->context);
-    ck_assert(is_flag_up(near[0]) && is_rung(there) && !soft_waits_for_rest(there->context));
+    soft_stop_polling(there->context, true);
+    ck_assert(is_flag_up(near[0]) && is_rung(there) && !is_flush_wanted(there->context));
     look(there);
     ck_assert(is_taken(near[0]) && !is_rung(there));
     put_and_call(near[0]);
     ck_assert(is_rung(there));
     ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
     ck_assert(!is_flag_up(near[0]));
-    soft_poll_ended(there->context);
+    soft_stop_polling(there->context, false);
     ck_assert(is_flag_up(near[0]));
     service_resume(&there->service);
     ck_assert_int_eq(soft_destroy_cq(cq), 0);
@@ -244,8 +250,8 @@ START_TEST(who_polls_takes_a_part)
     ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
     uint64_t taken = atomic_load(&from->out.control->head) - before;
     ck_assert(taken >= SHM_RING_BYTES / 8 && taken < SHM_RING_BYTES / 8 + 2 * SHM_MTU);
-    ck_assert(!is_rung(there) && soft_waits_for_rest(there->context));
-    soft_prepare_sleep(there->context);
+    ck_assert(!is_rung(there) && is_flush_wanted(there->context));
+    soft_stop_polling(there->context, true);
     ck_assert(is_rung(there));
     while (is_rung(there))
         look(there);
@@ -331,7 +337,7 @@ START_TEST(who_polls_tells_later_what_it_has_taken)
         if (i == 0)
             ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
         else if (i == 1)
-            soft_prepare_sleep(there->context);
+            soft_stop_polling(there->context, true);
         else
             look(there); /* as the service thread does */
         ck_assert(is_taken(near[0]));

@@ -13,7 +13,6 @@
 #ifndef XS_DEVICE_H
 #define XS_DEVICE_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
@@ -36,6 +35,7 @@ struct harvest {
     struct ibv_wc wc[HARVEST_MAX];
 };
 
+struct poll_state;
 struct waitset;
 
 struct device {
@@ -129,24 +129,14 @@ struct device {
     struct rdma_event_channel *(*create_quiet_event_channel)(struct waitset **waits);
     struct ibv_comp_channel *(*create_quiet_comp_channel)(struct ibv_context *context, struct waitset **waits);
 
-    /* Extension: the caller has handled the last completions and may sleep now. The device sends what it held back so
-     * that packets posted by the application could carry it, such as acknowledgements. Returns the time (ns, clock.h)
-     * when the caller must poll again, because a timer of the device expires then; NEVER_NS: there is none. NULL: the
-     * device needs no such call. */
-    uint64_t (*rest)(struct ibv_context *context);
-    /* Extension: returns the flag that is set while the device waits for `rest`; it is valid as long as the context
-     * is open. Advisory: the flag pairs with nothing. Must be set if `rest` is. */
-    const atomic_bool *(*flush_wanted)(struct ibv_context *context);
-    /* Extension: returns the counter of polls that found no completion, but packets of a connection's peer, so that
-     * completions may follow soon; it is valid as long as the context is open. Advisory: the counter pairs with
-     * nothing. NULL: the device does not count them. */
-    const atomic_uint *(*activity)(struct ibv_context *context);
-    /* Extension: says whether, from now on, a thread sleeps on the context's wait sets, so that packets wake it, and
-     * wakes up at the time that `rest` has returned. Advisory. NULL: the device does not need to know. */
-    void (*sleeps)(struct ibv_context *context, bool sleeps);
-    /* Extension: the thread that polled a completion queue stops polling, so later packets must wake a waiter. `rest`
-     * has the same effect. NULL: packets always wake a waiter. */
-    void (*poll_ended)(struct ibv_context *context);
+    /* Extension: what the device and the threads that poll the context tell each other. NULL: the device does not. */
+    struct poll_state *(*poll_state)(struct ibv_context *context);
+    /* Extension: the thread that polled a completion queue stops polling, so later packets must wake a waiter. With
+     * `sleeps` it has handled the last completions and may sleep: the device sends what it held back so that packets
+     * posted by the application could carry it, such as acknowledgements. Returns the time (ns, clock.h) when the
+     * caller must poll again, because a timer of the device expires then; NEVER_NS: there is none. NULL: packets
+     * always wake a waiter. Must be set if `poll_state` is. */
+    uint64_t (*stop_polling)(struct ibv_context *context, bool sleeps);
 
     /* Extension: called by the last exs_fini(), when all objects are destroyed: closes what the device kept for later
      * use. NULL: it keeps nothing. */

@@ -24,10 +24,6 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-/* Used for a device without flush_wanted or activity. Never written: they pair with nothing. */
-static const atomic_bool never;
-static const atomic_uint none;
-
 static int query(struct nic *nic, uint8_t port_num)
 {
     struct ibv_device_attr attr;
@@ -82,8 +78,7 @@ struct nic *xs_nic_get(struct queue *queue, const struct device *device, struct 
     nic->device = device;
     nic->queue = queue;
     nic->context = context;
-    nic->flush_wanted = device->rest != NULL ? device->flush_wanted(context) : &never;
-    nic->activity = device->activity != NULL ? device->activity(context) : &none;
+    nic->poll = device->poll_state != NULL ? device->poll_state(context) : &nic->no_poll_state;
     pthread_mutex_init(&nic->map_lock, NULL);
     LIST_INSERT_HEAD(&queue->nics, nic, link);
     if (open_nic(nic, port) < 0) {
@@ -233,8 +228,8 @@ static int look(struct nic *nic, bool goes_on)
     struct conn_list touched = LIST_HEAD_INITIALIZER(touched);
     int taken = take_held(nic, &touched);
 
-    if (!goes_on && nic->device->poll_ended != NULL)
-        nic->device->poll_ended(nic->context);
+    if (!goes_on && nic->device->stop_polling != NULL)
+        nic->device->stop_polling(nic->context, false);
     xs_conns_run(&touched);
     return taken;
 }
@@ -253,22 +248,21 @@ bool xs_nic_has_activity(struct nic *nic)
 {
     unsigned before = nic->activity_seen;
 
-    nic->activity_seen = atomic_load_explicit(nic->activity, memory_order_relaxed);
+    nic->activity_seen = atomic_load_explicit(&nic->poll->activity, memory_order_relaxed);
     return nic->activity_seen != before;
 }
 
 bool xs_nic_waits(const struct nic *nic)
 {
-    return atomic_load_explicit(nic->flush_wanted, memory_order_relaxed);
+    return atomic_load_explicit(&nic->poll->flush_wanted, memory_order_relaxed);
 }
 
 uint64_t xs_nic_flush(const struct nic *nic)
 {
-    return nic->device->rest != NULL ? nic->device->rest(nic->context) : NEVER_NS;
+    return nic->device->stop_polling != NULL ? nic->device->stop_polling(nic->context, true) : NEVER_NS;
 }
 
 void xs_nic_sleeps(const struct nic *nic, bool sleeps)
 {
-    if (nic->device->sleeps != NULL)
-        nic->device->sleeps(nic->context, sleeps);
+    atomic_store_explicit(&nic->poll->asleep, sleeps, memory_order_relaxed);
 }

@@ -10,6 +10,7 @@
 #include <sys/queue.h>
 #define HASH_NONFATAL_OOM 1 /* without memory nothing is added, and the element's hh.tbl is NULL */
 #include <uthash.h>
+#include "core/base/poll_state.h"
 #include "core/device/device.h"
 
 struct conn;
@@ -33,11 +34,11 @@ struct nic {
     struct waitset *waits;            /* the channel's; NULL: it has a descriptor */
     struct ibv_cq *unfinished;        /* kept for the device's harvest() between two calls, see device.h */
     LIST_HEAD(, cq) cqs;
-    const atomic_bool *flush_wanted; /* see struct device */
-    const atomic_uint *activity;     /* see struct device */
-    unsigned activity_seen;          /* the value of *activity at the last xs_nic_has_activity() */
-    uint32_t max_request;            /* bytes, of one work request */
-    bool immediate;                  /* RDMA WRITE WITH IMMEDIATE is available */
+    struct poll_state *poll; /* of the context; or no_poll_state, if the device has none */
+    struct poll_state no_poll_state;
+    unsigned activity_seen; /* the value of poll->activity at the last xs_nic_has_activity() */
+    uint32_t max_request;   /* bytes, of one work request */
+    bool immediate;         /* RDMA WRITE WITH IMMEDIATE is available */
     int max_cqe;
     uint32_t max_wr;          /* of the send queue and of the receive queue of a queue pair */
     uint32_t max_sge;         /* memory segments of one work request */
@@ -74,7 +75,7 @@ void xs_nic_run(struct nic *nic, struct turn *turn);
 int xs_nic_look(struct nic *nic);
 /* Like xs_nic_look(), for a caller that neither polls again nor flushes: later packets wake a waiter. */
 void xs_nic_look_once(struct nic *nic);
-/* The caller may sleep now: the device sends what it held back (struct device, `rest`). Returns when its next timer
+/* The caller may sleep now: the device sends what it held back (struct device, `stop_polling`). Returns when its next timer
  * expires (ns), or NEVER_NS. */
 uint64_t xs_nic_flush(const struct nic *nic);
 /* Returns true if packets arrived and nothing completed, since the last call. */

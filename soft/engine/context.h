@@ -9,6 +9,7 @@
 #include <sys/queue.h>
 #include "core/base/doorbell.h"
 #include "core/base/mutex.h"
+#include "core/base/poll_state.h"
 #include "cq.h"
 #include "event.h"
 #include "keys.h"
@@ -37,14 +38,9 @@ struct soft_context {
     bool patient;         /* ACKs may be delayed (soft_progress_patiently) */
     /* When the application, which knows of a timer, polls again at the latest, ns; NEVER_NS: it knows of none. */
     uint64_t looks_at;
-    /* soft_prepare_sleep() must be called before the application sleeps. Updated at the end of each step. Relaxed:
-     * advisory for threads without the lock, pairs with nothing. */
-    atomic_bool waits;
+    struct poll_state poll; /* its flush_wanted is updated at the end of each step */
 
     int came; /* number of packets from connected peers in the last poll */
-    /* Number of polls that found packets from connected peers, but no completion. Relaxed: advisory, pairs with
-     * nothing. */
-    atomic_uint activity;
 
     struct soft_qp_list qps;
     struct soft_qp_list *buckets; /* hash table by queue pair number */
@@ -70,8 +66,6 @@ struct soft_context {
     struct soft_keys keys;    /* memory regions by key */
     struct soft_keys windows; /* Memory windows by block of keys: mw.h. */
 
-    /* A thread sleeps that handles packets and timers when it wakes. Relaxed: advisory, pairs with nothing. */
-    atomic_bool slept_on;
     /* Number of completion queues for which the wire's awaits() was called. Incremented before awaits() takes the
      * service thread's lock, which pairs with the service thread's load under that lock. */
     atomic_uint awaited;

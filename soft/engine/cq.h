@@ -34,7 +34,7 @@ struct soft_cq {
     bool overrun;
     enum soft_arm armed;
     /* Armed since the last poll, so the next poll does not drive the device. Only in contexts without names, whose
-     * users call soft_prepare_sleep() before they sleep. */
+     * users call soft_stop_polling() before they sleep. */
     bool rearmed;
     bool awaited;          /* Armed by a thread that will sleep where packets do not wake it. */
     unsigned events;       /* in the channel's list, not yet fetched */

@@ -145,10 +145,10 @@ static bool is_due_before(const struct soft_context *context, uint64_t due)
     return due != NEVER_NS && (due < context->looks_at || context->looks_at <= context->now);
 }
 
-/* Updates `waits`: whether soft_prepare_sleep() must be called before the application sleeps. */
+/* Updates flush_wanted: whether soft_stop_polling() must be called before the application sleeps. */
 static void note_waits(struct soft_context *context)
 {
-    atomic_store_explicit(&context->waits,
+    atomic_store_explicit(&context->poll.flush_wanted,
                           !TAILQ_EMPTY(&context->work) || context->wire->unwatched ||
                               is_due_before(context, soft_timer_next(context)),
                           memory_order_relaxed);

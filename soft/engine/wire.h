@@ -141,7 +141,7 @@ struct soft_link {
 enum soft_poll_mode {
     SOFT_POLLS_ONCE,  /* it may sleep next, or a packet has woken it */
     SOFT_POLLS,       /* it polls in a loop, and arms a completion queue before it sleeps */
-    SOFT_POLLS_RESTS, /* it polls in a loop, and calls soft_prepare_sleep() before it sleeps */
+    SOFT_POLLS_RESTS, /* it polls in a loop, and calls soft_stop_polling() before it sleeps */
 };
 
 /* The engine's callbacks to its environment. It belongs to the opener of the context and outlives the context. */

@@ -269,10 +269,10 @@ static bool makes_way(struct soft_context *context, int taken)
 
 void soft_nothing_completed(struct soft_context *context)
 {
-    unsigned activity = atomic_load_explicit(&context->activity, memory_order_relaxed);
+    unsigned activity = atomic_load_explicit(&context->poll.activity, memory_order_relaxed);
 
     if (context->came > 0)
-        atomic_store_explicit(&context->activity, activity + 1, memory_order_relaxed);
+        atomic_store_explicit(&context->poll.activity, activity + 1, memory_order_relaxed);
     soft_hurry(context);
 }
 
@@ -314,52 +314,32 @@ int soft_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
     if (ibv->channel != NULL && (!solicited_only || cq->armed == SOFT_UNARMED))
         soft_cq_arm(cq, solicited_only ? SOFT_ARM_SOLICITED : SOFT_ARM_ANY);
     if (soft_context_of(ibv->context)->names.lid == 0)
-        cq->rearmed = true; /* its user calls soft_prepare_sleep() before it sleeps */
+        cq->rearmed = true; /* its user calls soft_stop_polling() before it sleeps */
     else
         soft_hurry(soft_context_of(ibv->context)); /* the caller is about to sleep */
     soft_unlock(ibv->context);
     return 0;
 }
 
-const atomic_uint *soft_activity(struct ibv_context *context)
+struct poll_state *soft_poll_state(struct ibv_context *context)
 {
-    return &soft_context_of(context)->activity;
-}
-
-const atomic_bool *soft_flush_wanted(struct ibv_context *context)
-{
-    return &soft_context_of(context)->waits;
-}
-
-bool soft_waits_for_rest(struct ibv_context *context)
-{
-    return atomic_load_explicit(soft_flush_wanted(context), memory_order_relaxed);
-}
-
-void soft_sleeps(struct ibv_context *context, bool sleeps)
-{
-    atomic_store_explicit(&soft_context_of(context)->slept_on, sleeps, memory_order_relaxed);
+    return &soft_context_of(context)->poll;
 }
 
 bool soft_is_slept_on(struct ibv_context *context)
 {
-    return atomic_load_explicit(&soft_context_of(context)->slept_on, memory_order_relaxed);
+    return atomic_load_explicit(&soft_context_of(context)->poll.asleep, memory_order_relaxed);
 }
 
-void soft_poll_ended(struct ibv_context *context)
+uint64_t soft_stop_polling(struct ibv_context *context, bool sleeps)
 {
-    soft_lock(context);
-    soft_watch_again(context);
-    soft_unlock(context);
-}
-
-uint64_t soft_prepare_sleep(struct ibv_context *context)
-{
-    uint64_t due;
+    uint64_t due = NEVER_NS;
 
     soft_lock(context);
-    soft_hurry(soft_context_of(context));
-    due = soft_looks_next(soft_context_of(context));
+    if (sleeps) {
+        soft_hurry(soft_context_of(context));
+        due = soft_looks_next(soft_context_of(context));
+    }
     soft_watch_again(context);
     soft_unlock(context);
     return due;

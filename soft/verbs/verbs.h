@@ -9,11 +9,11 @@
 #ifndef SOFT_VERBS_H
 #define SOFT_VERBS_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 #include <infiniband/verbs.h>
 
+struct poll_state;
 struct waitset;
 
 /* The only device. */
@@ -27,21 +27,12 @@ int soft_close_device(struct ibv_context *context);
  * in *cq. While completions remain (*left) the event stays pending; otherwise the queue is armed again. Returns the
  * number of completions, or -1: no queue has an event. */
 int soft_harvest(struct ibv_comp_channel *channel, struct ibv_cq **cq, int room, struct ibv_wc *wc, bool *left);
-/* The application has handled its completions and may sleep: sends delayed acknowledgements. Returns when it must call
- * again because a timer is due, ns; NEVER_NS: no timer runs. */
-uint64_t soft_prepare_sleep(struct ibv_context *context);
-/* A thread sleeps from now on that is woken by packets and, when soft_prepare_sleep() says, by a timer; or none does. Advisory,
- * relaxed. */
-void soft_sleeps(struct ibv_context *context, bool sleeps);
-/* True if soft_prepare_sleep() has something to do. soft_flush_wanted() returns where this flag can be read. Advisory,
- * relaxed. */
-bool soft_waits_for_rest(struct ibv_context *context);
-const atomic_bool *soft_flush_wanted(struct ibv_context *context);
-/* Where the number of polls can be read that found packets from connected peers, but no completion. Advisory,
- * relaxed. */
-const atomic_uint *soft_activity(struct ibv_context *context);
-/* The thread that polled will not poll again, so packets must wake a thread from now on. */
-void soft_poll_ended(struct ibv_context *context);
+/* Advisory data for and from the threads that poll the context (poll_state.h). */
+struct poll_state *soft_poll_state(struct ibv_context *context);
+/* The thread that polled will not poll again, so packets must wake a thread from now on. With `sleeps` it has handled its
+ * completions and may sleep: sends delayed acknowledgements, and returns when the thread must call again because a timer
+ * is due, ns; NEVER_NS: no timer runs. */
+uint64_t soft_stop_polling(struct ibv_context *context, bool sleeps);
 
 int soft_query_device(struct ibv_context *context, struct ibv_device_attr *attr);
 int soft_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr);

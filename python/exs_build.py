@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The extension exs._exs, by cffi in API mode: the C compiler compares these declarations with exs.h, and takes the numbers
+and the layouts from there."""
+import shlex
+import subprocess
+
+from cffi import FFI
+
+
+def flags(option):
+    """What pkg-config says of libexs."""
+    output = subprocess.run(["pkg-config", option, "exs"], check=True, capture_output=True, text=True).stdout
+    return shlex.split(output)
+
+
+ffi = FFI()
+ffi.set_source("exs._exs", "#include <exs.h>", extra_compile_args=flags("--cflags"), extra_link_args=flags("--libs"))
+ffi.cdef("""
+    typedef int... socklen_t;
+    typedef int... off_t;
+    struct timeval { long tv_sec; long tv_usec; ...; };
+
+    typedef struct exs_queue *exs_qhandle_t;
+    typedef struct exs_memory *exs_mhandle_t;
+    typedef void *exs_ahandle_t;
+
+    #define EXS_VERSION ...
+    #define EXS_BLOCK ...
+    #define EXS_INTR ...
+    #define EXS_BIGFILE ...
+    #define EXS_MULTISHOT ...
+    #define EXS_FDVEC ...
+    #define EXS_POLLIN ...
+
+    typedef struct { int exs_fildes; off_t exs_offset; size_t exs_length; ...; } exs_fdvec_t;
+    union exs_xfvec { exs_fdvec_t exs_fdv; ...; };
+    typedef struct { int exs_xfv_type; union exs_xfvec exs_xfv; ...; } exs_xferfile_t;
+    typedef struct { int exs_fd; short exs_events; short exs_revents; ...; } exs_pollfd_t;
+    typedef struct { int exs_socket; exs_ahandle_t exs_ahandle; ...; } exs_acceptaddr_t;
+    typedef struct { int exs_evt_type; int exs_evt_errno; int exs_evt_socket; exs_ahandle_t exs_evt_ahandle; ...; } exs_event_t;
+
+    int exs_init(int version);
+    const char *exs_version_string(void);
+    const char *exs_errmsg(void);
+    ssize_t exs_event_result(const exs_event_t *event);
+
+    int exs_socket(int family, int socktype, int protocol);
+    int exs_bind(int sockno, const void *address, socklen_t address_len);
+    int exs_listen(int sockno, int backlog);
+    int exs_accept(int sockno, exs_acceptaddr_t *addrvec, int addrvec_cnt, int flags, exs_qhandle_t qhandle);
+    int exs_connect(int sockno, const void *address, socklen_t address_len, int flags, const struct timeval *timeout,
+                    exs_qhandle_t qhandle, exs_ahandle_t ahandle);
+    int exs_shutdown(int sockno, int how, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle);
+    int exs_close(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle);
+    int exs_getsockname(int sockno, void *address, socklen_t *address_len);
+    int exs_getpeername(int sockno, void *address, socklen_t *address_len);
+    int exs_getsockopt(int sockno, int level, int option, void *value, socklen_t *value_len);
+    int exs_setsockopt(int sockno, int level, int option, const void *value, socklen_t value_len);
+    int exs_getdevice(int sockno, char *name, size_t size);
+    int exs_poll(exs_pollfd_t *fds, int count, int flags, const struct timeval *timeout, exs_qhandle_t qhandle,
+                 exs_ahandle_t ahandle);
+
+    ssize_t exs_send(int sockno, const void *buffer, size_t length, int flags, exs_qhandle_t qhandle,
+                     exs_ahandle_t ahandle, exs_mhandle_t mhandle);
+    ssize_t exs_recv(int sockno, void *buffer, size_t length, int flags, exs_qhandle_t qhandle,
+                     exs_ahandle_t ahandle, exs_mhandle_t mhandle);
+    ssize_t exs_sendfile(int sockno, const exs_xferfile_t *sendvec, int sendvec_cnt, int flags, exs_qhandle_t qhandle,
+                         exs_ahandle_t ahandle);
+
+    exs_qhandle_t exs_qcreate(int depth);
+    int exs_qdelete(exs_qhandle_t qhandle);
+    int exs_qdequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, const struct timeval *timeout);
+    int exs_qfd(exs_qhandle_t qhandle);
+    int exs_qprepare(exs_qhandle_t qhandle);
+""")

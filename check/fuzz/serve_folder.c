@@ -181,7 +181,7 @@ static void empty_folder(int directory, struct held *held)
             continue;
         ck_assert_int_eq(fstatat(directory, entry->d_name, &status, AT_SYMLINK_NOFOLLOW), 0);
         if (!S_ISLNK(status.st_mode)) { /* those are ours */
-            ck_assert_ptr_null(transfer_bad_name(entry->d_name, strlen(entry->d_name)));
+            ck_assert_ptr_null(transfer_check_name(entry->d_name, strlen(entry->d_name), true));
             ck_assert_uint_eq(status.st_mode & 07000, 0);
             held->entries++;
         }

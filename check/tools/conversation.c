@@ -23,32 +23,32 @@ static void setup(void)
     ck_assert_int_eq(intake_open(&intake, &store, &client), 0);
 }
 
-/* With what is in it. */
-static void remove_folder(const char *path)
+/* With what is in it, whose paths may be longer than any call takes. */
+static void remove_folder(int in, const char *name)
 {
+    int fd = openat(in, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    DIR *stream = fdopendir(fd);
     struct dirent *entry;
-    char inner[2048];
 
-    DIR *stream = opendir(path);
+    ck_assert_ptr_nonnull(stream);
     while ((entry = readdir(stream)) != NULL) {
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
         ck_assert_msg(strstr(entry->d_name, ".part") == NULL, "a temporary file is left: %s", entry->d_name);
-        snprintf(inner, sizeof(inner), "%s/%s", path, entry->d_name);
         if (entry->d_type == DT_DIR)
-            remove_folder(inner);
+            remove_folder(fd, entry->d_name);
         else
-            unlink(inner);
+            unlinkat(fd, entry->d_name, 0);
     }
     closedir(stream);
-    rmdir(path);
+    unlinkat(in, name, AT_REMOVEDIR);
 }
 
 static void teardown(void)
 {
     intake_close(&intake);
     store_close(&store);
-    remove_folder(folder);
+    remove_folder(AT_FDCWD, folder);
 }
 
 struct message compose_with(const struct transfer_header *details, const char *name, size_t name_length,

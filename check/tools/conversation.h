@@ -19,7 +19,7 @@ extern struct sockaddr_storage client; /* the address that the intake knows */
 
 /* A whole conversation about one file; the caller may damage it. */
 struct message {
-    unsigned char bytes[2048];
+    unsigned char bytes[8192];
     size_t length, data_at, digest_at;
 };
 

@@ -62,8 +62,8 @@ END_TEST
 static const struct {
     size_t at;
     unsigned char value;
-} bad_headers[] = {{0, 'X'},   {3, 0},     {4, 1},     {5, 0},     {5, 4},    {6, 4},     {7, 0},
-                   {8, 0x80},  {8, 0xff},  {16, 0x10}, {18, 0x80}, {19, 2},   {20, 0xff}, {20, 0x3c},
+} bad_headers[] = {{0, 'X'},   {3, 0},     {4, 1},     {5, 0},     {5, 5},    {6, 0x10},  {7, 0},
+                   {8, 0x80},  {8, 0xff},  {16, 0x10}, {18, 0x80}, {19, 8},   {20, 0xff}, {20, 0x3c},
                    {24, 0x80}, {24, 0x7f}, {24, 0xff}, {26, 1},    {26, 0xfe}};
 
 START_TEST(headers)

@@ -107,6 +107,7 @@ START_TEST(too_many_folders)
     char name[2 * TRANSFER_FOLDERS_MAX + 3];
     struct message m;
 
+    store.limits.files = 2 * TRANSFER_FOLDERS_MAX;
     for (size_t i = 0; i < sizeof(name); i++)
         name[i] = i % 2 == 0 ? 'n' : '/';
     m = compose(name, 2 * TRANSFER_FOLDERS_MAX + 1, "x", 1);

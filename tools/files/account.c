@@ -73,6 +73,21 @@ static void count_failure(struct account *account, const char *path, const char 
     fprintf(account->out, "}\n");
 }
 
+void account_skipped(struct account *account, const char *path, uint64_t size)
+{
+    char *shown = filtered(path);
+
+    account->skipped++;
+    if (account->form == ACCOUNT_LINES)
+        fprintf(account->out, "%s: %s: is there already\n", account->program, text_of(shown));
+    free(shown);
+    if (account->form != ACCOUNT_JSON)
+        return;
+    fprintf(account->out, "{\"file\":");
+    terminal_json(account->out, path);
+    fprintf(account->out, ",\"bytes\":%llu,\"skipped\":true}\n", (unsigned long long)size);
+}
+
 void account_failed(struct account *account, const char *path, const char *why)
 {
     char *shown = filtered(path);
@@ -93,9 +108,11 @@ void account_end(const struct account *account, const char *device)
     unsigned long long bytes = account->bytes;
 
     if (account->form == ACCOUNT_LINES) {
-        fprintf(
-            account->out, "%s: total: %lu files, %llu bytes in %.3f s, %.2f GB/s, digests agreed, device %s",
-            account->program, account->done, bytes, seconds, (double)account->moved / 1e9 / seconds, device);
+        fprintf(account->out, "%s: total: %lu files, %llu bytes in %.3f s, %.2f GB/s%s, device %s",
+                account->program, account->done, bytes, seconds, (double)account->moved / 1e9 / seconds,
+                account->done > 0 ? ", digests agreed" : "", device);
+        if (account->skipped > 0)
+            fprintf(account->out, "; %lu were there already", account->skipped);
         fprintf(account->out, account->failed > 0 ? "; %lu more failed\n" : "\n", account->failed);
     }
     if (account->form == ACCOUNT_JSON)

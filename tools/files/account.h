@@ -23,14 +23,16 @@ struct account_file {
 struct account {
     const char *program;
     enum account_form form;
-    FILE *out;                  /* standard output, unless a file is written there */
-    unsigned long done, failed; /* files */
-    uint64_t bytes, moved;      /* of the files done; moved: without those from earlier attempts */
-    double started;             /* seconds of the monotonic clock */
+    FILE *out;                           /* standard output, unless a file is written there */
+    unsigned long done, failed, skipped; /* files */
+    uint64_t bytes, moved;               /* of the files done; moved: without those from earlier attempts */
+    double started;                      /* seconds of the monotonic clock */
 };
 
 void account_begin(struct account *account, const char *program, enum account_form form);
 void account_done(struct account *account, const struct account_file *file);
+/* The file need not be transferred, because it is there. */
+void account_skipped(struct account *account, const char *path, uint64_t size);
 void account_failed(struct account *account, const char *path, const char *why);
 /* The file was not tried because the server can't be reached. Prints a line only in JSON; the reason is printed
  * once. */

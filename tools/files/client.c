@@ -125,9 +125,12 @@ int client_close(struct client *client)
 
 /* What had come when the time was over is no silence. A buffer that is registered would be the server's until
  * that says something: with a limit it is received into as one that is not. */
-int client_receive(struct client *client, void *buffer, size_t length, exs_mhandle_t region)
+int client_receive_counted(struct client *client, void *buffer, size_t length, exs_mhandle_t region,
+                           size_t *count)
 {
     char *next = buffer;
+
+    *count = 0;
 
     while (length > 0) {
         ssize_t got =
@@ -138,10 +141,18 @@ int client_receive(struct client *client, void *buffer, size_t length, exs_mhand
         if (got == 0)
             return client_failed_text(client, "no answer from the server", "it closed the connection");
         next += got;
+        *count += (size_t)got;
         length -= (size_t)got;
     }
     client->heard = clock_seconds();
     return 0;
+}
+
+int client_receive(struct client *client, void *buffer, size_t length, exs_mhandle_t region)
+{
+    size_t count;
+
+    return client_receive_counted(client, buffer, length, region, &count);
 }
 
 int client_not_understood(struct client *client)

@@ -37,6 +37,9 @@ void client_hang_up(struct client *client);
 int client_bear(struct client *client, uint64_t bytes);
 /* Receives exactly `length` bytes. region: as for exs_recv(), or NULL. */
 int client_receive(struct client *client, void *buffer, size_t length, exs_mhandle_t region);
+/* The same, and counts the bytes that came, also before a failure. */
+int client_receive_counted(struct client *client, void *buffer, size_t length, exs_mhandle_t region,
+                           size_t *count);
 /* Receives a reply, checked by transfer_get_reply(), and its text, with a 0 behind it. */
 int client_reply(struct client *client, struct transfer_reply *reply, char text[TRANSFER_TEXT_MAX + 1]);
 

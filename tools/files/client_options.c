@@ -42,6 +42,8 @@ static void add(struct table *table, const struct client_option *options, size_t
             abort(); /* a program has more of its own than its header allows */
         table->names[table->count++] =
             (struct option){o->name, o->word != NULL ? required_argument : no_argument, NULL, o->letter};
+        if (o->letter >= CLIENT_LONG)
+            continue;
         table->letters[table->length++] = (char)o->letter;
         if (o->word != NULL)
             table->letters[table->length++] = ':';
@@ -54,7 +56,10 @@ static void print(const struct client_option *options, size_t count)
         const char *word = o->word != NULL ? o->word : "";
         int width = 18 - (int)strlen(o->name);
 
-        printf("  -%c, --%s %-*s%s\n", o->letter, o->name, width, word, o->text);
+        if (o->letter >= CLIENT_LONG)
+            printf("      --%s %-*s%s\n", o->name, width, word, o->text);
+        else
+            printf("  -%c, --%s %-*s%s\n", o->letter, o->name, width, word, o->text);
     }
 }
 

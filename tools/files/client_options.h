@@ -9,9 +9,9 @@
 #include "account.h"
 
 struct client_option { /* a line of --help */
-    int letter;
-    const char *name; /* the long one */
-    const char *word; /* its argument in --help; NULL: it has none */
+    int letter;        /* or a number of at least CLIENT_LONG */
+    const char *name;  /* the long one */
+    const char *word;  /* its argument in --help; NULL: it has none */
     const char *text;
 };
 
@@ -25,7 +25,13 @@ struct client_program { /* static data of the program */
     void (*take)(int letter, const char *word, void *settings);
 };
 
-enum { CLIENT_OPTIONS_OWN = 8 };
+enum {
+    CLIENT_OPTIONS_OWN = 12,
+    CLIENT_LONG = 256, /* from here on `letter` is none: the option has only its long name */
+    CLIENT_LINKS = CLIENT_LONG,
+    CLIENT_HIDDEN,
+    CLIENT_DIRS
+};
 
 struct client_options { /* the common options */
     const char *host, *port;

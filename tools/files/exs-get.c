@@ -2,14 +2,13 @@
 /*
  * exs-get [OPTION...] NAME... - gets files from an exs-serve that gives them, with blocking calls.
  *
- * This file: its own options, and one file after the other. The options that exs-put has, too, are in
- * client_options.c, which files in wishes.c, getting one in fetch.c, where it arrives in landing.c, the
- * connection in client.c, what is said of it in account.c, the bytes in transfer.c.
+ * This file: its own options. The options that exs-put has, too, are in client_options.c, which files in wishes.c, the
+ * order of getting in gathering.c, one file in fetch.c, where it arrives in landing.c, the connection in client.c, what
+ * is printed in account.c, the bytes in transfer.c.
  */
 #include <errno.h>
 #include <exs.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +19,7 @@
 #include "account.h"
 #include "client_options.h"
 #include "fetch.h"
+#include "gathering.h"
 #include "tools/common/options.h"
 #include "tools/common/resolve.h"
 #include "tools/common/standard.h"
@@ -30,15 +30,9 @@
 
 struct settings {
     const char *folder, *output; /* NULL: not given */
-    bool recursive, list;
+    bool recursive, list, skips, archive;
+    unsigned takes; /* as of struct picks */
     uint64_t limit;
-};
-
-/* Where files go. Owned by main. */
-struct target {
-    int folder;       /* descriptor */
-    const char *name; /* what the only file is stored under; NULL: each has its own */
-    int output;       /* descriptor that the only file is written to as it comes; -1: files are stored */
 };
 
 static uint64_t read_bytes(const char *word)
@@ -64,6 +58,22 @@ static void take(int letter, const char *word, void *data)
     case 's':
         settings->limit = read_bytes(word);
         break;
+    case 'A':
+        settings->archive = true;
+        settings->takes = PICKS_ALL;
+        break;
+    case CLIENT_LINKS:
+        settings->takes |= PICKS_LINKS;
+        break;
+    case CLIENT_HIDDEN:
+        settings->takes |= PICKS_HIDDEN;
+        break;
+    case CLIENT_DIRS:
+        settings->takes |= PICKS_FOLDERS;
+        break;
+    case 'c':
+        settings->recursive = settings->skips = true;
+        break;
     case 'l':
         settings->list = true;
         break;
@@ -77,6 +87,11 @@ static const struct client_option own[] = {
     {'d', "directory", "DIR", "where files are put (.)"},
     {'o', "output", "FILE", "what the only NAME is stored under; - is standard output"},
     {'r', "recursive", NULL, "get what is in folders, and below; / is all that is served"},
+    {'A', "archive", NULL, "as -r --links --hidden --dirs: all that is in folders"},
+    {CLIENT_LINKS, "links", NULL, "get symbolic links as links"},
+    {CLIENT_HIDDEN, "hidden", NULL, "get files and folders whose name begins with a dot"},
+    {CLIENT_DIRS, "dirs", NULL, "make folders, also empty ones, with permissions and times"},
+    {'c', "continue", NULL, "as -r, without files that are here with the same size and time"},
     {'l', "list", NULL, "say what is in folders, in place of getting it"},
     {'s', "file-size", "BYTES", "that a file may have"},
 };
@@ -97,6 +112,7 @@ static void read_options(int argc, char **argv, struct client_options *options, 
     if (settings->list && (settings->recursive || settings->folder != NULL))
         options_wrong("exs-get", "-l says what is in the folders that are named: leave %s out",
                       settings->recursive ? "-r" : "-d");
+    settings->recursive = settings->recursive || (settings->archive && !settings->list);
     if (settings->output != NULL && settings->folder != NULL)
         options_wrong("exs-get", "-d and -o both say where to: leave -d out, as in -o DIR/FILE");
     if (settings->output != NULL && (argc - optind > 1 || settings->recursive))
@@ -141,7 +157,7 @@ static void open_target(struct target *target, const struct settings *settings)
     char *folder = settings->output == NULL ? NULL : strdup(settings->output), *slash;
     const char *path = settings->folder != NULL ? settings->folder : ".";
 
-    *target = (struct target){.folder = -1, .name = settings->output, .output = -1};
+    *target = (struct target){.folder = -1, .name = settings->output, .output = -1, .skips = settings->skips};
     if (settings->output != NULL)
         target->output = open_output(settings->output);
     if (folder != NULL && (slash = strrchr(folder, '/')) != NULL) {
@@ -155,89 +171,6 @@ static void open_target(struct target *target, const struct settings *settings)
             fail(path, strerror(errno));
     }
     free(folder);
-}
-
-static int open_landing(struct landing *landing, const struct target *target, const struct pick *pick,
-                        struct client *client)
-{
-    if (target->output != -1) {
-        landing_open_output(landing, target->output);
-        return 0;
-    }
-    if (landing_open(landing, target->folder, target->name != NULL ? target->name : pick->name) == 0)
-        return 0;
-    if (errno == EBUSY)
-        return client_failed_text(client, "cannot write", "another exs-get gets it right now");
-    if (errno == EEXIST)
-        return client_failed_text(client, "cannot write", "another program uses its temporary name");
-    if (errno == ENODEV)
-        return client_failed_text(client, "cannot write", "what has its name is no file: -o writes to it");
-    return client_failed(client, "cannot write");
-}
-
-/* ---- Files --------------------------------------------------------------------------------------------- */
-
-/* The part has a name that no listing shows. */
-static void say_kept(struct client *client, uint64_t kept)
-{
-    size_t length = strlen(client->error);
-
-    snprintf(client->error + length, sizeof(client->error) - length,
-             "; %" PRIu64 " bytes are kept, and the next attempt goes on from there", kept);
-}
-
-static int get_file(struct fetch *fetch, const struct target *target, const struct pick *pick)
-{
-    struct landing landing;
-    int result;
-
-    if (pick->problem != NULL)
-        return client_failed_text(&fetch->client, "cannot be asked for", pick->problem);
-    result = open_landing(&landing, target, pick, &fetch->client);
-    if (result == 0)
-        result = fetch_file(fetch, pick->path, &landing);
-    uint64_t kept = landing_end(&landing);
-
-    if (result == -1 && kept > 0)
-        say_kept(&fetch->client, kept);
-    return result;
-}
-
-/* What a server has said is shown as text only. */
-static void account_for(struct account *account, const struct fetch *fetch, const char *path, int result)
-{
-    char shown[TRANSFER_PATH_MAX + 1];
-
-    snprintf(shown, sizeof(shown), "%s", path);
-    terminal_filter(shown);
-    if (result == -1) {
-        account_failed(account, shown, fetch->client.error);
-        return;
-    }
-    const struct account_file file = {.path = shown,
-                                      .size = fetch->size,
-                                      .resumed = fetch->resumed,
-                                      .seconds = fetch->seconds,
-                                      .digest = fetch->digest};
-
-    account_done(account, &file);
-}
-
-/* A conversation that went wrong has ended; the next file comes in another. */
-static void get_files(struct fetch *fetch, const struct addrinfo *addresses, const struct picks *picks,
-                      const struct target *target, struct account *account)
-{
-    for (size_t i = 0; i < picks->count; i++) {
-        const char *path = picks->list[i].path;
-
-        if (fetch->client.sock == -1 && client_reach(&fetch->client, addresses) == -1) {
-            account_for(account, fetch, path, -1);
-            while (++i < picks->count)
-                account_left_out(account, picks->list[i].path);
-            return;
-        }
-        account_for(account, fetch, path, get_file(fetch, target, &picks->list[i]));
-    }
 }
 
 /* People are told once, programs of each name. */
@@ -274,7 +207,7 @@ static void pick_files(struct fetch *fetch, const struct addrinfo *addresses, co
     for (; *names != NULL; names++) {
         wishes_plain(*names);
         if (look_up(fetch, addresses, settings, account->form, picks, *names) == -1)
-            account_for(account, fetch, (*names)[0] == '\0' ? "/" : *names, -1);
+            gathering_account_failed(account, fetch, (*names)[0] == '\0' ? "/" : *names);
     }
     if (!picks_collide(picks, &a, &b))
         return;
@@ -311,6 +244,8 @@ int main(int argc, char **argv)
         fail("no buffer", strerror(errno));
     fetch.quiet = options.quiet || target.output == STDOUT_FILENO;
     fetch.limit = settings.limit;
+    fetch.takes = picks.takes = settings.takes;
+    fetch.detailed = settings.takes != 0 || settings.skips;
     fetch.client.patience = options.patience;
     int reached = client_reach(&fetch.client, addresses);
 
@@ -321,7 +256,7 @@ int main(int argc, char **argv)
         fail_to_reach(&account, argv + optind, settings.list, fetch.client.error);
     pick_files(&fetch, addresses, &settings, &picks, argv + optind, &account);
     if (!settings.list) {
-        get_files(&fetch, addresses, &picks, &target, &account);
+        gathering_get(&fetch, addresses, &picks, &target, &account);
         account_end(&account, fetch.client.device);
     }
     if (fetch.client.sock != -1 && client_close(&fetch.client) == -1 && account.failed == 0)

@@ -2,9 +2,9 @@
 /*
  * exs-put [OPTION...] FILE... - sends files to an exs-serve.
  *
- * This file: its own options, and one file after the other. The options that exs-get has, too, are in
- * client_options.c, which files in picks.c, sending one in outlet.c, the connection in client.c, what is said
- * of it in account.c, the bytes in transfer.c.
+ * This file: its own options. The options that exs-get has, too, are in client_options.c, which files in picks.c, the
+ * order of sending in shipping.c, one large file in outlet.c, small ones in parcel.c, the connection in client.c, what
+ * is printed in account.c, the bytes in transfer.c.
  */
 #include <errno.h>
 #include <exs.h>
@@ -18,6 +18,7 @@
 #include "client_options.h"
 #include "outlet.h"
 #include "picks.h"
+#include "shipping.h"
 #include "tools/common/options.h"
 #include "tools/common/resolve.h"
 #include "tools/common/standard.h"
@@ -25,21 +26,47 @@
 
 struct settings {
     const char *name;
-    bool recursive;
+    bool recursive, may_grow;
+    unsigned takes; /* as of struct picks */
 };
 
 static void take(int letter, const char *word, void *data)
 {
     struct settings *settings = data;
 
-    if (letter == 'n')
+    switch (letter) {
+    case 'n':
         settings->name = word;
-    else
+        break;
+    case 'A':
         settings->recursive = true;
+        settings->takes = PICKS_ALL;
+        break;
+    case CLIENT_LINKS:
+        settings->takes |= PICKS_LINKS;
+        break;
+    case CLIENT_HIDDEN:
+        settings->takes |= PICKS_HIDDEN;
+        break;
+    case CLIENT_DIRS:
+        settings->takes |= PICKS_FOLDERS;
+        break;
+    case 'G':
+        settings->may_grow = true;
+        break;
+    default:
+        settings->recursive = true;
+        break;
+    }
 }
 
 static const struct client_option own[] = {
     {'r', "recursive", NULL, "send what is in folders, and below"},
+    {'A', "archive", NULL, "as -r --links --hidden --dirs: all that is in folders"},
+    {CLIENT_LINKS, "links", NULL, "send symbolic links as links"},
+    {CLIENT_HIDDEN, "hidden", NULL, "send files and folders whose name begins with a dot"},
+    {CLIENT_DIRS, "dirs", NULL, "send folders, also empty ones, with permissions and times"},
+    {'G', "growing", NULL, "a file that grows is no failure: send what it has at the start"},
     {'n', "name", "NAME", "what standard input, the FILE -, is stored under"},
 };
 static const struct client_program program = {.name = "exs-put",
@@ -94,59 +121,14 @@ static void pick_files(struct picks *picks, const struct settings *settings, cha
     exit(2);
 }
 
-static void send_file(struct outlet *outlet, const struct pick *pick, struct account *account)
-{
-    if (outlet_file(outlet, pick->path, pick->named, pick->name) == -1) {
-        account_failed(account, pick->path, outlet->client.error);
-        return;
-    }
-    const struct account_file file = {.path = pick->path,
-                                      .size = outlet->size,
-                                      .resumed = outlet->resumed,
-                                      .seconds = outlet->seconds,
-                                      .digest = outlet->digest};
-
-    account_done(account, &file);
-}
-
-/* From this one on. */
-static void leave_out(struct account *account, const struct picks *picks, size_t first)
-{
-    for (; first < picks->count; first++)
-        account_left_out(account, picks->list[first].path);
-}
-
 /* People are told once, programs of each file. */
 static _Noreturn void fail_to_reach(struct account *account, const struct picks *picks, const char *why)
 {
-    leave_out(account, picks, 0);
+    shipping_leave_out(account, picks);
     if (account->form == ACCOUNT_JSON)
         account_end(account, "");
     account_flush(account);
     fail(why);
-}
-
-/* A conversation that went wrong has ended; the next file is sent in another. */
-static void send_files(struct outlet *outlet, const struct addrinfo *addresses, const struct picks *picks,
-                       struct account *account)
-{
-    struct client *client = &outlet->client;
-
-    for (size_t i = 0; i < picks->count; i++) {
-        const struct pick *pick = &picks->list[i];
-
-        if (pick->problem != NULL) {
-            client_failed_text(client, "cannot be sent", pick->problem);
-            account_failed(account, pick->path, client->error);
-            continue;
-        }
-        if (client->sock == -1 && client_reach(client, addresses) == -1) {
-            account_failed(account, pick->path, client->error);
-            leave_out(account, picks, i + 1);
-            return;
-        }
-        send_file(outlet, pick, account);
-    }
 }
 
 int main(int argc, char **argv)
@@ -165,18 +147,22 @@ int main(int argc, char **argv)
         fprintf(stderr, "exs-put: cannot start (EXS_DEBUG=1 says why): %s\n", strerror(errno));
         return 1;
     }
+    picks.takes = settings.takes;
     pick_files(&picks, &settings, argv + optind);
     struct addrinfo *addresses = resolve(options.host, options.port, false, why);
     if (addresses == NULL)
         options_wrong("exs-put", "%s", why);
     outlet.quiet = options.quiet;
+    outlet.hidden = (settings.takes & PICKS_HIDDEN) != 0;
+    outlet.may_grow = settings.may_grow;
     outlet.client.patience = options.patience;
     int reached = client_reach(&outlet.client, addresses);
 
     account_begin(&account, "exs-put", options.form); /* to connect may take long, and is no sending */
     if (reached == -1)
         fail_to_reach(&account, &picks, outlet.client.error);
-    send_files(&outlet, addresses, &picks, &account);
+    if (shipping_send(&outlet, &picks, &account) == -1)
+        fail(strerror(errno));
     account_end(&account, outlet.client.device);
     if (outlet.client.sock != -1 && client_close(&outlet.client) == -1 && account.failed == 0)
         fail(outlet.client.error);

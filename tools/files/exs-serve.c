@@ -28,8 +28,8 @@
 
 enum {
     QUEUE_DEPTH = 4096,
-    FILES_SERVER = 40, /* descriptors of the process, of the device, and of files that are kept (KEPT_MAX) */
-    FILES_EACH = 6     /* of a connection and its file, and of one more that waits */
+    FILES_SERVER = 56, /* descriptors of the process, of the device, and of files that are kept (KEPT_MAX) */
+    FILES_EACH = 7     /* of a connection and its file, and of one more that waits */
 };
 
 /* Owned by main, used by the loop's thread only. */

@@ -58,6 +58,39 @@ int folders_open(int directory, const char *name, const char **last, uint64_t *m
     return in;
 }
 
+int folders_reach(int directory, const char *name, const char **rest)
+{
+    char folder[TRANSFER_NAME_MAX + 1];
+    int in = open_folder(directory, "."), next;
+    const char *slash;
+
+    for (*rest = name; in != -1 && (slash = strchr(*rest, '/')) != NULL; *rest = slash + 1) {
+        memcpy(folder, *rest, (size_t)(slash - *rest));
+        folder[slash - *rest] = '\0';
+        next = open_folder(in, folder);
+        if (next == -1 && errno == ENOENT)
+            return in;
+        int saved = errno;
+
+        close(in);
+        errno = saved;
+        in = next;
+    }
+    return in;
+}
+
+int folders_check_last(int folder, const char *last)
+{
+    struct stat status;
+
+    if (fstatat(folder, last, &status, AT_SYMLINK_NOFOLLOW) == -1)
+        return errno == ENOENT ? 0 : -1;
+    if (S_ISREG(status.st_mode) || S_ISLNK(status.st_mode))
+        return 0;
+    errno = S_ISDIR(status.st_mode) ? EISDIR : ENODEV;
+    return -1;
+}
+
 int folders_open_file(int folder, const char *name, struct stat *status)
 {
     if (fstatat(folder, name, status, AT_SYMLINK_NOFOLLOW) == -1)

@@ -36,34 +36,77 @@ static void begin_data(struct giving *giving, uint64_t from)
     giving->there = giving->read = 0;
 }
 
+static void put_details(struct transfer_header *header, const struct stat *status)
+{
+    header->kind = S_ISLNK(status->st_mode)   ? TRANSFER_LINK
+                   : S_ISDIR(status->st_mode) ? TRANSFER_FOLDER
+                                              : TRANSFER_FILE;
+    header->size = S_ISDIR(status->st_mode) ? 0 : (uint64_t)status->st_size;
+    header->mode = status->st_mode & 0777;
+    header->seconds = status->st_mtim.tv_sec;
+    header->nanoseconds = (uint32_t)status->st_mtim.tv_nsec;
+}
+
+static bool is_link(int in, const char *last)
+{
+    struct stat status;
+
+    return fstatat(in, last, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode);
+}
+
+/* Its target is all that there is to send. */
+static int begin_link(struct giving *giving, int in, const char *last)
+{
+    struct stat status;
+    ssize_t length = readlinkat(in, last, giving->target, sizeof(giving->target));
+
+    if (length == -1 || fstatat(in, last, &status, AT_SYMLINK_NOFOLLOW) == -1)
+        return -1;
+    if (!S_ISLNK(status.st_mode) || length > TRANSFER_PATH_MAX) {
+        errno = ENOENT;
+        return -1;
+    }
+    giving->is_link = true;
+    put_details(&giving->header, &status);
+    giving->size = giving->header.size = (uint64_t)length;
+    transfer_hash(giving->target, (size_t)length, giving->digest);
+    begin_data(giving, 0);
+    return 0;
+}
+
 static int begin_file(struct giving *giving, int in, const char *last)
 {
     struct stat status;
 
+    if (giving->archive && is_link(in, last))
+        return begin_link(giving, in, last);
     giving->fd = folders_open_file(in, last, &status);
     giving->hash = giving->fd == -1 ? NULL : XXH3_createState();
     if (giving->hash == NULL)
         return -1;
     XXH3_128bits_reset(giving->hash);
     giving->size = (uint64_t)status.st_size;
-    giving->header.size = giving->size;
-    giving->header.mode = status.st_mode & 0777;
-    giving->header.seconds = status.st_mtim.tv_sec;
-    giving->header.nanoseconds = (uint32_t)status.st_mtim.tv_nsec;
+    put_details(&giving->header, &status);
     giving->piece = GIVING_PIECE;
     if (giving->there == 0 || giving->there > giving->size)
         begin_data(giving, 0);
     return 0;
 }
 
+/* Details are only for clients that know them. */
 static void put_entry(struct giving *giving, size_t *length, const struct transfer_entry *entry,
-                      const char *name)
+                      const struct transfer_header *details, const char *name)
 {
     unsigned char *out = giving->lists[giving->turn % GIVING_FLYING] + *length;
+    size_t fixed = TRANSFER_ENTRY;
 
     transfer_put_entry(out, entry);
-    memcpy(out + TRANSFER_ENTRY, name, entry->name_length);
-    *length += TRANSFER_ENTRY + entry->name_length;
+    if (giving->knows_links) {
+        transfer_put_details(out + fixed, details);
+        fixed += TRANSFER_DETAILS;
+    }
+    memcpy(out + fixed, name, entry->name_length);
+    *length += fixed + entry->name_length;
 }
 
 /* A file is its own list. */
@@ -74,7 +117,8 @@ static int begin_list(struct giving *giving, int in, const char *last)
     put_front(giving, TRANSFER_LISTS, 0);
     if (fstatat(in, last, &status, AT_SYMLINK_NOFOLLOW) == -1)
         return -1;
-    if (S_ISREG(status.st_mode)) {
+    if (S_ISREG(status.st_mode) || (giving->archive && S_ISLNK(status.st_mode))) {
+        put_details(&giving->header, &status);
         giving->size = (uint64_t)status.st_size;
         return 0;
     }
@@ -82,6 +126,7 @@ static int begin_list(struct giving *giving, int in, const char *last)
         errno = ENOENT;
         return -1;
     }
+    put_details(&giving->header, &status);
     int fd = openat(in, last, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
     giving->folder = fd == -1 ? NULL : fdopendir(fd);
@@ -127,9 +172,21 @@ static const char *why_not(int error, bool *failed)
     }
 }
 
-static const char *check_name(const char *name, size_t length, bool is_list)
+/* A client that wants all must not take less for all. */
+static const char *check_wish(const struct store *store, const struct transfer_header *header, bool is_list)
 {
-    return is_list && length == 0 ? NULL : transfer_bad_path(name, length);
+    if (!store->limits.gives)
+        return "this server gives no files (exs-serve -g)";
+    if (header->version == TRANSFER_WANTS_LINKS && is_list && header->size != 0 && !store->limits.archive)
+        return "this server gives neither links nor hidden files (exs-serve -A): leave -A out";
+    return NULL;
+}
+
+static const char *check_name(const char *name, size_t length, bool is_list, bool hidden)
+{
+    if (is_list && length == 0)
+        return NULL;
+    return transfer_check_path(name, length, hidden);
 }
 
 struct giving *giving_open(const struct store *store, const char *name, const struct transfer_header *header,
@@ -141,8 +198,9 @@ struct giving *giving_open(const struct store *store, const char *name, const st
 
     length -= is_list;
     *failed = false;
-    *why =
-        store->limits.gives ? check_name(name, length, is_list) : "this server gives no files (exs-serve -g)";
+    *why = check_wish(store, header, is_list);
+    if (*why == NULL)
+        *why = check_name(name, length, is_list, store->limits.archive);
     if (*why != NULL)
         return NULL;
     giving = calloc(1, sizeof(*giving));
@@ -151,6 +209,8 @@ struct giving *giving_open(const struct store *store, const char *name, const st
         return NULL;
     }
     giving->fd = -1;
+    giving->knows_links = header->version == TRANSFER_WANTS_LINKS;
+    giving->archive = giving->knows_links && store->limits.archive && (!is_list || header->size != 0);
     giving->started = clock_seconds();
     memcpy(giving->name, name, length);
     giving->header = *header;
@@ -228,6 +288,15 @@ static exs_xferfile_t memory(void *bytes, size_t length)
                             .exs_xfv.exs_iov = {.exs_base = bytes, .exs_length = length}};
 }
 
+static int next_of_link(struct giving *giving, exs_xferfile_t *vector)
+{
+    giving->sent = giving->size;
+    giving->over = true;
+    vector[0] = memory(giving->target, (size_t)giving->size);
+    vector[1] = memory(giving->digest, TRANSFER_DIGEST);
+    return 2;
+}
+
 static int next_of_file(struct giving *giving, exs_xferfile_t *vector)
 {
     uint64_t left = giving->size - giving->sent;
@@ -253,31 +322,31 @@ static int next_of_file(struct giving *giving, exs_xferfile_t *vector)
 /* ---- Lists --------------------------------------------------------------------------------------------- */
 
 /* False: it is none that a client could ask for. */
-static bool look_at(const struct giving *giving, const char *name, struct transfer_entry *entry)
+static bool look_at(const struct giving *giving, const char *name, struct transfer_entry *entry,
+                    struct transfer_header *details)
 {
     struct stat status;
 
-    if (transfer_bad_name(name, strlen(name)) != NULL ||
+    if (transfer_check_name(name, strlen(name), giving->archive) != NULL ||
         fstatat(dirfd(giving->folder), name, &status, AT_SYMLINK_NOFOLLOW) == -1)
         return false;
-    *entry = (struct transfer_entry){.kind = S_ISDIR(status.st_mode) ? TRANSFER_FOLDER : TRANSFER_FILE,
-                                     .name_length = strlen(name)};
-    if (entry->kind == TRANSFER_FILE)
-        entry->size = (uint64_t)status.st_size;
-    return S_ISDIR(status.st_mode) || S_ISREG(status.st_mode);
+    put_details(details, &status);
+    *entry = (struct transfer_entry){.kind = details->kind, .name_length = strlen(name), .size = details->size};
+    return S_ISDIR(status.st_mode) || S_ISREG(status.st_mode) || (giving->archive && S_ISLNK(status.st_mode));
 }
 
 /* Entries until the list is full; the last one ends it. */
 static int list_folder(struct giving *giving, size_t *length)
 {
-    const size_t longest = TRANSFER_ENTRY + TRANSFER_NAME_MAX;
+    const size_t longest = TRANSFER_ENTRY + TRANSFER_DETAILS + TRANSFER_NAME_MAX;
+    struct transfer_header details = {0};
     struct transfer_entry entry;
     struct dirent *found = NULL;
 
     errno = 0;
     while (*length + 2 * longest <= GIVING_LIST && (found = readdir(giving->folder)) != NULL) {
-        if (look_at(giving, found->d_name, &entry))
-            put_entry(giving, length, &entry, found->d_name);
+        if (look_at(giving, found->d_name, &entry, &details))
+            put_entry(giving, length, &entry, &details, found->d_name);
         errno = 0;
     }
     if (errno != 0)
@@ -288,17 +357,17 @@ static int list_folder(struct giving *giving, size_t *length)
 
 static int next_of_list(struct giving *giving, exs_xferfile_t *vector)
 {
-    const struct transfer_entry file = {.kind = TRANSFER_FILE, .size = giving->size}, none = {0};
+    const struct transfer_entry itself = {.kind = giving->header.kind, .size = giving->size}, none = {0};
     size_t length = 0;
 
     if (giving->folder == NULL) {
-        put_entry(giving, &length, &file, "");
+        put_entry(giving, &length, &itself, &giving->header, "");
         giving->over = true;
     } else if (list_folder(giving, &length) == -1) {
         return -1;
     }
     if (giving->over)
-        put_entry(giving, &length, &none, "");
+        put_entry(giving, &length, &none, &giving->header, "");
     vector[0] = memory(giving->lists[giving->turn++ % GIVING_FLYING], length);
     return 1;
 }
@@ -312,6 +381,11 @@ int giving_next(struct giving *giving, exs_xferfile_t vector[GIVING_PARTS])
     if (front)
         vector[0] = memory(giving->front, giving->front_length);
     giving->front_length = 0;
-    count = giving->fd == -1 ? next_of_list(giving, vector + front) : next_of_file(giving, vector + front);
+    if (giving->is_link)
+        count = next_of_link(giving, vector + front);
+    else if (giving->fd == -1)
+        count = next_of_list(giving, vector + front);
+    else
+        count = next_of_file(giving, vector + front);
     return count == -1 ? -1 : front + count;
 }

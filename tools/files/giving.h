@@ -4,7 +4,7 @@
  * folder.
  *
  * Nothing outside of the served directory is ever opened: paths only descend, no symbolic link is followed, and a file
- * whose name a client could not store is reported as missing. This code does not know sockets: it makes vectors for
+ * whose name a client could not store is reported as missing. A link itself is given to a client that wants all. This code does not know sockets: it makes vectors for
  * exs_sendfile(), which point into struct giving until their events.
  */
 #ifndef FILES_GIVING_H
@@ -35,8 +35,12 @@ struct giving {
     size_t piece;                     /* bytes in the next vector, at most GIVING_PIECE */
     double started;                   /* seconds of the monotonic clock */
     bool over;                        /* the last vector was made */
-    XXH3_state_t *hash;               /* of a file */
-    struct transfer_header header;    /* the file's details; before they are known, the client's header */
+    bool knows_links;                 /* the client does, so entries have details */
+    bool archive;                     /* the client wants links and hidden names, too */
+    bool is_link;                     /* it is a link, and `target` is what it gets */
+    char target[TRANSFER_PATH_MAX + 1];
+    XXH3_state_t *hash;            /* of a file */
+    struct transfer_header header; /* the file's details; before they are known, the client's header */
     unsigned char front[TRANSFER_REPLY + TRANSFER_COMING], digest[TRANSFER_DIGEST];
     size_t front_length; /* bytes of `front` to send before the next vector */
     unsigned turn;       /* number of the next list buffer */

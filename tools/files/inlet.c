@@ -74,9 +74,9 @@ static void report_refused(const struct inlet *inlet, const char *address)
 
     snprintf(name, sizeof(name), "%s", intake->name);
     inlets_say(inlet->inlets, "%s: %s%s: %s", address,
-               name[0] == '\0'                            ? "refused"
-               : intake->header.version == TRANSFER_WANTS ? "was not given "
-                                                          : "refused ",
+               name[0] == '\0'                     ? "refused"
+               : transfer_is_wish(&intake->header) ? "was not given "
+                                                   : "refused ",
                terminal_filter(name), intake_text(intake));
 }
 

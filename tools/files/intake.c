@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The server's side of a conversation, as a machine of seven states. */
+/* The server's side of a conversation, as a machine of eight states. */
 #include "intake.h"
 
 #include <errno.h>
@@ -235,6 +235,49 @@ struct giving *intake_take_giving(struct intake *intake)
     return giving;
 }
 
+/* Of links and folders no part is on the disk before all of it has come. */
+static void begin_special(struct intake *intake)
+{
+    snprintf(intake->file.name, sizeof(intake->file.name), "%s", intake->name);
+    intake->target[0] = '\0';
+    intake->from = 0;
+    if (intake->header.kind == TRANSFER_LINK)
+        expect(intake, INTAKE_TARGET, (size_t)intake->header.size);
+    else
+        expect(intake, INTAKE_DIGEST, TRANSFER_DIGEST);
+}
+
+/* A string: a target has no byte of 0. */
+static void target_done(struct intake *intake)
+{
+    size_t length = (size_t)intake->header.size;
+
+    memcpy(intake->target, intake->fixed, length);
+    intake->target[length] = '\0';
+    expect(intake, INTAKE_DIGEST, TRANSFER_DIGEST);
+}
+
+static bool is_special(const struct transfer_header *header)
+{
+    return header->kind == TRANSFER_LINK || header->kind == TRANSFER_FOLDER;
+}
+
+static const char *check_name(const struct intake *intake)
+{
+    const struct transfer_header *header = &intake->header;
+    bool hidden = intake->store->limits.archive;
+    const char *name = intake->name, *wrong;
+
+    if (header->version == TRANSFER_PLAIN)
+        return transfer_bad_name(name, header->name_length);
+    wrong = transfer_check_path(name, header->name_length, true);
+    if (wrong == NULL && !hidden && transfer_bad_path(name, header->name_length) != NULL)
+        return "a name must not begin with a dot (exs-serve -A takes it)";
+    if (wrong == NULL && !hidden && header->kind == TRANSFER_LINK)
+        return "it is a symbolic link (exs-serve -A takes it)";
+    return wrong;
+}
+
 static void name_done(struct intake *intake)
 {
     const char *name = (const char *)intake->fixed, *wrong;
@@ -243,18 +286,19 @@ static void name_done(struct intake *intake)
 
     memcpy(intake->name, name, length);
     intake->name[length] = '\0';
-    if (intake->header.version == TRANSFER_WANTS) {
+    if (transfer_is_wish(&intake->header)) {
         want_done(intake);
         return;
     }
-    wrong = intake->header.version == TRANSFER_PLAIN ? transfer_bad_name(name, length)
-                                                     : transfer_bad_path(name, length);
+    wrong = check_name(intake);
     if (wrong == NULL && !intake->header.asks)
         wrong = store_refuses(intake->store, intake->header.size, 0, room);
     if (wrong != NULL) {
         refuse(intake, TRANSFER_REFUSED, wrong);
     } else if (intake->header.asks) {
         ask_done(intake);
+    } else if (is_special(&intake->header)) {
+        begin_special(intake);
     } else if (store_begin(intake->store, &intake->file, name, &intake->header) == -1) {
         refuse_store(intake);
     } else {
@@ -263,12 +307,22 @@ static void name_done(struct intake *intake)
     }
 }
 
+static int commit(struct intake *intake)
+{
+    if (is_special(&intake->header))
+        return store_special(intake->store, intake->file.name, &intake->header, intake->target);
+    return store_commit(&intake->file);
+}
+
 static void digest_done(struct intake *intake)
 {
-    transfer_digest(intake->hash, intake->result.digest);
+    if (is_special(&intake->header))
+        transfer_hash(intake->target, strlen(intake->target), intake->result.digest);
+    else
+        transfer_digest(intake->hash, intake->result.digest);
     if (memcmp(intake->result.digest, intake->fixed, TRANSFER_DIGEST) != 0) {
         refuse(intake, TRANSFER_DIFFERS, "the digests differ: send the file again");
-    } else if (store_commit(&intake->file) == -1) {
+    } else if (commit(intake) == -1) {
         refuse(intake, TRANSFER_FAILED, why_not());
     } else {
         expect(intake, INTAKE_HEADER, TRANSFER_HEAD);
@@ -292,6 +346,8 @@ static size_t feed_fixed(struct intake *intake, const unsigned char *data, size_
         details_done(intake);
     else if (intake->state == INTAKE_NAME)
         name_done(intake);
+    else if (intake->state == INTAKE_TARGET)
+        target_done(intake);
     else if (intake->state == INTAKE_OFFSET)
         offset_done(intake);
     else

@@ -21,6 +21,7 @@ enum intake_state {
     INTAKE_NAME,
     INTAKE_OFFSET,
     INTAKE_DATA,
+    INTAKE_TARGET,
     INTAKE_DIGEST,
     INTAKE_REFUSED
 };
@@ -30,14 +31,14 @@ struct intake {
     struct store *store;
     const struct sockaddr_storage *peer; /* an unfinished file is kept for this host only */
     enum intake_state state;
-    unsigned char
-        fixed[TRANSFER_PATH_MAX]; /* a head, details, a name, an offset or a digest, as far as it has arrived */
-    size_t have, want;            /* bytes of `fixed` that are there, and that are needed */
+    unsigned char fixed[TRANSFER_PATH_MAX]; /* a head, details, a name, ... digest, as far as it has arrived */
+    size_t have, want;                      /* bytes of `fixed` that are there, and that are needed */
     struct transfer_header header;
-    char name[TRANSFER_PATH_MAX + 1]; /* of the file that arrives or is asked for, unchecked; or empty */
-    uint64_t received;                /* bytes of data, including those of an earlier attempt ... */
-    uint64_t from;                    /* ... which are these */
-    double started;                   /* when the header arrived, seconds of the monotonic clock */
+    char name[TRANSFER_PATH_MAX + 1];   /* of the file that arrives or is asked for, unchecked; or empty */
+    char target[TRANSFER_PATH_MAX + 1]; /* of a link that arrives */
+    uint64_t received;                  /* bytes of data, including those of an earlier attempt ... */
+    uint64_t from;                      /* ... which are these */
+    double started;                     /* when the header arrived, seconds of the monotonic clock */
     XXH3_state_t *hash;
     struct incoming file;
     struct transfer_reply result; /* the last reply */

@@ -10,6 +10,9 @@
 #include <unistd.h>
 
 #include "folders.h"
+#include "permits.h"
+#include "sparse.h"
+#include "special.h"
 
 #define SUFFIX ".exs-part"
 
@@ -67,19 +70,6 @@ static int open_part(struct landing *landing)
     return 0;
 }
 
-/* Where a rename would put a file in the place of a device or a pipe, or can't. */
-static int check_name(const struct landing *landing)
-{
-    struct stat status;
-
-    if (fstatat(landing->folder, landing->last, &status, AT_SYMLINK_NOFOLLOW) == -1)
-        return errno == ENOENT ? 0 : -1;
-    if (S_ISREG(status.st_mode) || S_ISLNK(status.st_mode))
-        return 0;
-    errno = S_ISDIR(status.st_mode) ? EISDIR : ENODEV;
-    return -1;
-}
-
 int landing_open(struct landing *landing, int directory, const char *name)
 {
     uint64_t may_make = TRANSFER_FOLDERS_MAX;
@@ -89,7 +79,7 @@ int landing_open(struct landing *landing, int directory, const char *name)
     if (landing->folder == -1)
         return -1;
     snprintf(landing->part, sizeof(landing->part), ".%.*s" SUFFIX, (int)PART_NAME, landing->last);
-    return check_name(landing) == 0 ? open_part(landing) : -1;
+    return folders_check_last(landing->folder, landing->last) == 0 ? open_part(landing) : -1;
 }
 
 void landing_open_output(struct landing *landing, int output)
@@ -121,7 +111,7 @@ int landing_write(struct landing *landing, const void *data, size_t length, uint
 
     while (length > 0) {
         ssize_t written = landing->is_output ? write(landing->fd, next, length)
-                                             : pwrite(landing->fd, next, length, (off_t)offset);
+                                             : sparse_write(landing->fd, next, length, offset);
 
         if (written == -1 && errno == EINTR)
             continue;
@@ -150,7 +140,7 @@ static void keep_details(const struct landing *landing, const struct transfer_he
     mode_t mask = umask(0);
 
     umask(mask);
-    fchmod(landing->fd, header->mode & ~mask);
+    fchmod(landing->fd, header->mode & permits_in(landing->folder, mask));
     futimens(landing->fd, times);
 }
 
@@ -172,6 +162,24 @@ int landing_commit(struct landing *landing, const struct transfer_header *header
     }
     forget(landing);
     return 0;
+}
+
+int landing_link(struct landing *landing, const struct transfer_header *header, const char *target)
+{
+    if (landing->is_output) {
+        errno = ELOOP;
+        return -1;
+    }
+    return special_make_link(landing->folder, landing->last, header, target, NULL);
+}
+
+bool landing_is_done(const struct landing *landing, uint64_t size, int64_t seconds, uint32_t nanoseconds)
+{
+    struct stat status;
+
+    return !landing->is_output && fstatat(landing->folder, landing->last, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+           S_ISREG(status.st_mode) && (uint64_t)status.st_size == size && status.st_mtim.tv_sec == seconds &&
+           status.st_mtim.tv_nsec == (long)nanoseconds;
 }
 
 void landing_discard(struct landing *landing)

@@ -15,7 +15,7 @@
 
 #include "transfer.h"
 
-enum { LANDING_KEEP = 1 << 20 }; /* minimum bytes of an unfinished file that is kept */
+enum { LANDING_KEEP = 64 << 10 }; /* minimum bytes of an unfinished file that is kept */
 
 /* A local variable of the function that gets a file. */
 struct landing {
@@ -38,6 +38,10 @@ int landing_begin(struct landing *landing, uint64_t from);
 int landing_write(struct landing *landing, const void *data, size_t length, uint64_t offset);
 /* The file is complete: gives it its name, permissions (masked by umask) and time. */
 int landing_commit(struct landing *landing, const struct transfer_header *header);
+/* It is a symbolic link, in place of a file that begins. */
+int landing_link(struct landing *landing, const struct transfer_header *header, const char *target);
+/* Whether the file is there already, with this size and time of its last change. */
+bool landing_is_done(const struct landing *landing, uint64_t size, int64_t seconds, uint32_t nanoseconds);
 /* The data are wrong: removes the file. */
 void landing_discard(struct landing *landing);
 /* Always called last. Keeps an unfinished file of at least LANDING_KEEP bytes, and returns its bytes; else 0. */

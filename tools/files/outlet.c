@@ -9,17 +9,11 @@
 
 #include <errno.h>
 #include <exs.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "folders.h"
-#include "picks.h"
 #include "progress.h"
-#include "spool.h"
+#include "source.h"
 #include "tools/common/clock.h"
 #include "tools/common/terminal.h"
 
@@ -34,8 +28,7 @@ enum {
 struct sending {
     struct outlet *outlet;
     const char *name;
-    int fd;
-    struct stat status; /* before it was sent */
+    struct source source;
     uint64_t size, sent;
     XXH3_state_t *hash;
     unsigned char front[TRANSFER_HEADER + TRANSFER_PATH_MAX]; /* what goes before the next data: ... */
@@ -52,15 +45,14 @@ static int hash_piece(struct sending *s, uint64_t length)
 
     for (uint64_t done = 0; done < length;) {
         size_t want = length - done < CHUNK ? (size_t)(length - done) : CHUNK;
-        ssize_t got = pread(s->fd, chunk, want, (off_t)(s->sent + done));
+        ssize_t got = pread(s->source.fd, chunk, want, (off_t)(s->sent + done));
 
         if (got == -1 && errno == EINTR)
             continue;
         if (got == -1)
             return client_failed(&s->outlet->client, "cannot read");
         if (got == 0)
-            return client_failed_text(&s->outlet->client, "cannot send",
-                                      "the file became shorter while it was sent");
+            return client_failed_text(&s->outlet->client, "cannot send", SOURCE_SHORTER);
         XXH3_128bits_update(s->hash, chunk, (size_t)got);
         done += (uint64_t)got;
     }
@@ -90,6 +82,11 @@ static int receive_reply(struct outlet *outlet, unsigned char go[TRANSFER_OFFSET
     return 0;
 }
 
+int outlet_receive_reply(struct outlet *outlet)
+{
+    return receive_reply(outlet, NULL);
+}
+
 static int send_failed(struct outlet *outlet, int error)
 {
     errno = error;
@@ -100,11 +97,19 @@ static int send_failed(struct outlet *outlet, int error)
     return -1;
 }
 
-static int send_vector(struct outlet *outlet, exs_xferfile_t *vector, int count)
+/* A call that finds less in the file than it was told fails with EIO. */
+static int send_of_file_failed(struct sending *s, int error)
 {
-    if (exs_blocking_sendfile(outlet->client.sock, vector, count, 0) == 0)
+    if (error == EIO && source_is_shorter(&s->source))
+        return client_failed_text(&s->outlet->client, "cannot send", SOURCE_SHORTER);
+    return send_failed(s->outlet, error);
+}
+
+static int send_vector(struct sending *s, exs_xferfile_t *vector, int count)
+{
+    if (exs_blocking_sendfile(s->outlet->client.sock, vector, count, 0) == 0)
         return 0;
-    return send_failed(outlet, errno);
+    return send_of_file_failed(s, errno);
 }
 
 /* ---- Several calls at a time --------------------------------------------------------------------------- */
@@ -119,7 +124,7 @@ static int finish_piece(struct sending *s)
     unsigned piece = s->done++;
 
     if (event.exs_evt_errno != 0)
-        return send_failed(s->outlet, event.exs_evt_errno);
+        return send_of_file_failed(s, event.exs_evt_errno);
     progress_update(&s->progress, s->ends[piece % PIECES_OUT]);
     return 0;
 }
@@ -152,7 +157,7 @@ static int start_vector(struct sending *s, exs_xferfile_t *vector, int count, ui
     int error = errno;
 
     /* The event of an earlier call tells why. */
-    return error == ECANCELED && finish_pieces(s, 0) == -1 ? -1 : send_failed(outlet, error);
+    return error == ECANCELED && finish_pieces(s, 0) == -1 ? -1 : send_of_file_failed(s, error);
 }
 
 /* The connection is closed, so no call is outstanding any more, and each has its event. */
@@ -194,7 +199,7 @@ static int resume(struct sending *s)
                              .exs_xfv.exs_iov = {.exs_base = s->front, .exs_length = s->front_length}};
     unsigned char go[TRANSFER_OFFSET];
 
-    if (send_vector(s->outlet, &vector, 1) == -1 || receive_reply(s->outlet, go) == -1)
+    if (send_vector(s, &vector, 1) == -1 || receive_reply(s->outlet, go) == -1)
         return -1;
     uint64_t there = transfer_get_offset(go);
 
@@ -222,7 +227,7 @@ static int send_piece(struct sending *s, uint64_t length)
     if (length > 0) {
         vector[count].exs_xfv_type = EXS_FDVEC;
         vector[count++].exs_xfv.exs_fdv =
-            (exs_fdvec_t){.exs_fildes = s->fd, .exs_offset = (off_t)s->sent, .exs_length = length};
+            (exs_fdvec_t){.exs_fildes = s->source.fd, .exs_offset = (off_t)s->sent, .exs_length = length};
     }
     if (s->sent + length == s->size) {
         transfer_digest(s->hash, s->outlet->digest);
@@ -232,7 +237,7 @@ static int send_piece(struct sending *s, uint64_t length)
     }
     s->front_length = 0;
     if (length == s->size)
-        return send_vector(s->outlet, vector, count);
+        return send_vector(s, vector, count);
     return start_vector(s, vector, count, s->sent + length);
 }
 
@@ -266,59 +271,6 @@ static int send_pieces(struct sending *s)
     return finish_pieces(s, 0) == -1 ? -1 : receive_reply(s->outlet, NULL);
 }
 
-static int open_below(int top, const char *found)
-{
-    const char *last;
-    struct stat status;
-    int folder = folders_open(top, found, &last, NULL);
-
-    if (folder == -1)
-        return -1;
-    int fd = folders_open_file(folder, last, &status), saved = errno;
-
-    close(folder);
-    errno = saved;
-    return fd;
-}
-
-/* What was found in a folder may be another thing when its turn comes, by whoever may write there: behind what
- * was named no symbolic link is followed, and nothing but a file is opened. */
-static int open_found(const char *path, size_t named)
-{
-    char *name = strndup(path, named);
-    int top = name == NULL ? -1 : open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int fd = top == -1 ? -1 : open_below(top, path + named), saved = errno;
-
-    if (top != -1)
-        close(top);
-    free(name);
-    errno = saved;
-    return fd;
-}
-
-static bool is_another_one(int error)
-{
-    return error == ENOENT || error == ENOTDIR || error == ELOOP || error == EISDIR;
-}
-
-/* O_NONBLOCK: a FIFO is refused, not waited for. */
-static int open_file(struct sending *s, const char *path, size_t named)
-{
-    bool is_stdin = strcmp(path, PICKS_STDIN) == 0;
-
-    if (named > 0)
-        s->fd = open_found(path, named);
-    else
-        s->fd = is_stdin ? spool_open() : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (s->fd != -1)
-        return 0;
-    if (named > 0 && is_another_one(errno))
-        return client_failed_text(&s->outlet->client, "cannot be sent",
-                                  "it was removed or replaced since its folder was read");
-    return client_failed(&s->outlet->client,
-                         is_stdin ? "cannot keep standard input where TMPDIR says" : "cannot open");
-}
-
 static void put_header(struct sending *s, const struct stat *status)
 {
     const struct transfer_header header = {.name_length = strlen(s->name),
@@ -335,51 +287,34 @@ static void put_header(struct sending *s, const struct stat *status)
 
 static int prepare(struct sending *s, const char *path, size_t named)
 {
-    const char *wrong = transfer_bad_path(s->name, strlen(s->name));
-    const struct stat *status = &s->status;
-    int hides_bytes;
+    const char *wrong = transfer_check_path(s->name, strlen(s->name), s->outlet->hidden);
+    struct client *client = &s->outlet->client;
 
     if (wrong != NULL)
-        return client_failed_text(&s->outlet->client, "cannot be sent", wrong);
-    if (open_file(s, path, named) == -1)
+        return client_failed_text(client, "cannot be sent", wrong);
+    if (source_open(&s->source, path, named, client) == -1)
         return -1;
-    if (fstat(s->fd, &s->status) == -1)
-        return client_failed(&s->outlet->client, "cannot open");
-    if (S_ISDIR(status->st_mode))
-        return client_failed_text(&s->outlet->client, "cannot be sent",
-                                  "it is a folder: exs-put -r sends what is in it");
-    if (!S_ISREG(status->st_mode))
-        return client_failed_text(&s->outlet->client, "cannot be sent", "it is not a regular file");
-    hides_bytes = status->st_size == 0 ? spool_hides_bytes(s->fd) : 0;
-    if (hides_bytes == -1)
-        return client_failed(&s->outlet->client, "cannot read");
-    if (hides_bytes == 1)
-        return client_failed_text(&s->outlet->client, "cannot be sent",
-                                  "its size is 0, and yet it has bytes: exs-put -n NAME - <FILE sends them");
-    s->size = (uint64_t)status->st_size;
-    put_header(s, status);
+    s->size = s->source.size;
+    put_header(s, &s->source.status);
     s->hash = XXH3_createState();
     if (s->hash == NULL)
-        return client_failed(&s->outlet->client, "cannot be sent");
+        return client_failed(client, "cannot be sent");
     XXH3_128bits_reset(s->hash);
-    return client_renew(&s->outlet->client);
+    return client_renew(client);
 }
 
 /* What was sent is then neither what it was nor what it is now. */
 static int check_unchanged(struct sending *s)
 {
-    struct stat now;
-
-    if (fstat(s->fd, &now) == 0 && now.st_size == s->status.st_size &&
-        now.st_mtim.tv_sec == s->status.st_mtim.tv_sec && now.st_mtim.tv_nsec == s->status.st_mtim.tv_nsec)
+    if (!source_has_changed(&s->source, s->outlet->may_grow))
         return 0;
     return client_failed_text(&s->outlet->client, "stored, but mixed",
-                              "it changed while it was sent: send it again");
+                              "it changed while it was sent: send it again, or -G sends a file that grows");
 }
 
 int outlet_file(struct outlet *outlet, const char *path, size_t named, const char *name)
 {
-    struct sending s = {.outlet = outlet, .name = name, .fd = -1};
+    struct sending s = {.outlet = outlet, .name = name, .source.fd = -1};
     int result = prepare(&s, path, named);
 
     if (result == 0) {
@@ -394,8 +329,7 @@ int outlet_file(struct outlet *outlet, const char *path, size_t named, const cha
         outlet->size = s.size;
     }
     XXH3_freeState(s.hash);
-    if (s.fd != -1)
-        close(s.fd);
+    source_close(&s.source);
     return result;
 }
 

@@ -69,18 +69,19 @@ int picks_add_stdin(struct picks *picks, const char *name)
 
 static int add_found(struct picks *picks, char *path, size_t name_at);
 
-/* Of a folder without a name of its own none is left. */
+/* Of a folder without a name of its own none is left. 1: it was added; or -1. */
 static int add_unreadable(struct picks *picks, const char *folder, size_t name_at)
 {
     char *copy = strdup(folder);
     size_t length = strlen(folder);
 
-    return copy == NULL
-               ? -1
-               : add(picks, copy, copy + (name_at < length ? name_at : length), "cannot read this folder");
+    if (copy == NULL)
+        return -1;
+    return add(picks, copy, copy + (name_at < length ? name_at : length), "cannot read this folder") == -1 ? -1
+                                                                                                           : 1;
 }
 
-/* What is in a folder, in the order of names. The root's path is empty here, so that others can follow it. */
+/* What is in a folder, in the order of names. 0; 1: it can't be read; or -1. The root's path is empty here, so that others can follow it. */
 static int add_folder(struct picks *picks, const char *path, size_t name_at)
 {
     const char *folder = path[0] != '\0' ? path : "/";
@@ -101,22 +102,44 @@ static int add_folder(struct picks *picks, const char *path, size_t name_at)
     return result;
 }
 
-/* Takes path over. Where it can't be sent for its name there is no need to look into it. */
+/* Takes path over. */
+static int add_kind(struct picks *picks, char *path, const char *name, enum transfer_kind kind)
+{
+    int result = add(picks, path, name, NULL);
+
+    if (result == 0)
+        picks->list[picks->count - 1].kind = kind;
+    return result;
+}
+
+static int add_link(struct picks *picks, char *path, const char *name)
+{
+    if ((picks->takes & PICKS_LINKS) != 0)
+        return add_kind(picks, path, name, TRANSFER_LINK);
+    return add(picks, path, name,
+               "it is a symbolic link in a folder: name it by itself to send its file, or send links (-A)");
+}
+
+/* A folder follows what is in it, so that this does not change its time. Takes path over. A folder whose name can't be
+ * sent is not read. */
 static int add_found(struct picks *picks, char *path, size_t name_at)
 {
-    const char *name = path + name_at, *problem = transfer_bad_path(name, strlen(name));
+    const char *name = path + name_at,
+               *problem = transfer_check_path(name, strlen(name), (picks->takes & PICKS_HIDDEN) != 0);
     struct stat status;
 
     if (problem != NULL || lstat(path, &status) == -1)
         return add(picks, path, name, problem);
     if (S_ISLNK(status.st_mode))
-        return add(picks, path, name, "it is a symbolic link in a folder: name it by itself to send its file");
+        return add_link(picks, path, name);
     if (!S_ISDIR(status.st_mode)) /* only to open a device or a FIFO can do something to it */
         return add(picks, path, name, S_ISREG(status.st_mode) ? NULL : "it is not a regular file");
     int result = add_folder(picks, path, name_at);
 
+    if (result == 0 && (picks->takes & PICKS_FOLDERS) != 0)
+        return add_kind(picks, path, name, TRANSFER_FOLDER);
     free(path);
-    return result;
+    return result == -1 ? -1 : 0;
 }
 
 /* Of . and .. and / the own names say nothing. */
@@ -128,11 +151,27 @@ static size_t name_of_tree(const char *path)
     return name[0] != '\0' && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 ? base : strlen(path) + 1;
 }
 
+/* A folder that is named, if it has a name of its own. */
+static int add_top(struct picks *picks, const char *plain)
+{
+    size_t name_at = name_of_tree(plain);
+    char *copy = name_at < strlen(plain) ? strdup(plain) : NULL;
+
+    if (name_at >= strlen(plain))
+        return 0;
+    return copy == NULL ? -1 : add_kind(picks, copy, copy + name_at, TRANSFER_FOLDER);
+}
+
 int picks_add_tree(struct picks *picks, const char *path)
 {
     size_t length = strlen(path), first = picks->count;
     struct stat status;
 
+    if ((picks->takes & PICKS_LINKS) != 0 && lstat(path, &status) == 0 && S_ISLNK(status.st_mode)) {
+        char *copy = strdup(path);
+
+        return copy == NULL ? -1 : add_kind(picks, copy, copy + picks_base(copy), TRANSFER_LINK);
+    }
     if (stat(path, &status) == -1 || !S_ISDIR(status.st_mode))
         return picks_add(picks, path);
     while (length > 0 && path[length - 1] == '/')
@@ -140,10 +179,13 @@ int picks_add_tree(struct picks *picks, const char *path)
     char *plain = strndup(path, length);
     int result = plain == NULL ? -1 : add_folder(picks, plain, name_of_tree(plain));
 
+    if (result == 0 && (picks->takes & PICKS_FOLDERS) != 0)
+        result = add_top(picks, plain);
     for (; first < picks->count; first++)
-        picks->list[first].named = length + 1;
+        if (strlen(picks->list[first].path) > length)
+            picks->list[first].named = length + 1;
     free(plain);
-    return result;
+    return result == -1 ? -1 : 0;
 }
 
 /* ---- Names --------------------------------------------------------------------------------------------- */

@@ -7,17 +7,32 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "transfer.h"
+
 #define PICKS_STDIN "-" /* the path of standard input */
 
 struct pick {
     char *path;
-    const char *name;    /* the end of path; of standard input, a string of the caller's */
-    const char *problem; /* why it can't be sent, a string literal; NULL: no problem */
-    size_t named;        /* bytes of path from the command line: a folder and a slash; 0: all */
+    const char *name;        /* the end of path; of standard input, a string of the caller's */
+    const char *problem;     /* why it can't be sent, a string literal; NULL: no problem */
+    enum transfer_kind kind; /* 0: a file, or whatever opening it shows */
+    struct {
+        bool known;
+        uint64_t size; /* bytes */
+        int64_t seconds;
+        uint32_t nanoseconds;
+        unsigned mode;
+    } details;       /* that a server has listed */
+    bool is_settled; /* it was sent or got, or has failed, and that was printed */
+    size_t named;    /* bytes of path from the command line: a folder and a slash; 0: all */
 };
 
-/* Owned by main; initially zero. */
+/* What is sent, or got, beside files whose names don't begin with a dot. */
+enum { PICKS_LINKS = 1, PICKS_HIDDEN = 2, PICKS_FOLDERS = 4, PICKS_ALL = 7 };
+
+/* Owned by main; initially zero, but for `takes`. */
 struct picks {
+    unsigned takes; /* a set of these */
     struct pick *list;
     size_t count, room;
 };

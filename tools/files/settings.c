@@ -9,7 +9,7 @@
 #include "tools/common/options.h"
 #include "tools/common/standard.h"
 
-#define LETTERS "a:p:gyt:r:c:s:S:n:k:h"
+#define LETTERS "a:p:gAyt:r:c:s:S:n:k:h"
 
 enum {
     OF_ONE_MAX = 64,
@@ -23,6 +23,7 @@ enum {
 static const struct option names[] = {{"address", required_argument, NULL, 'a'},
                                       {"port", required_argument, NULL, 'p'},
                                       {"give", no_argument, NULL, 'g'},
+                                      {"archive", no_argument, NULL, 'A'},
                                       {"sync", no_argument, NULL, 'y'},
                                       {"timeout", required_argument, NULL, 't'},
                                       {"rate", required_argument, NULL, 'r'},
@@ -40,12 +41,13 @@ static _Noreturn void help(void)
            "  -a, --address ADDR      listen on this name or number (127.0.0.1; 0.0.0.0 or :: for every one)\n"
            "  -p, --port PORT         and port (" TRANSFER_PORT "; 0 picks a free one)\n"
            "  -g, --give              let clients get what is in DIR, too\n"
+           "  -A, --archive           take and give symbolic links and names that begin with a dot, too\n"
            "  -y, --sync              have a file on the disk before its client hears that it is stored\n"
            "  -t, --timeout SECONDS   close a connection that was silent for so long (60)\n"
            "  -r, --rate BYTES        close one that brings or takes fewer bytes a second, over so long (64K)\n"
            "  -c, --clients COUNT     connections that one address may have (64)\n"
            "  -s, --file-size BYTES   that a file may have (as -S)\n"
-           "  -S, --total-size BYTES  that are taken in all (half of what is free at the start)\n"
+           "  -S, --total-size BYTES  that are taken in all (what is free at the start, but a reserve)\n"
            "  -n, --files COUNT       that are taken in all (1000000)\n"
            "  -k, --keep SECONDS      that a file that was broken off is kept (3600)\n"
            "  -h, --help              this\n"
@@ -85,6 +87,9 @@ static void read_option(int option, char **argv, struct settings *s)
         break;
     case 'g':
         s->limits.gives = true;
+        break;
+    case 'A':
+        s->limits.archive = true;
         break;
     case 'y':
         s->limits.syncs = true;

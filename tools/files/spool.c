@@ -62,19 +62,23 @@ static int open_nameless(const char *folder)
     return open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
 }
 
-int spool_open(void)
+int spool_copy(int from)
 {
     const char *folder = getenv("TMPDIR");
-
-    if (is_file_at_its_beginning(STDIN_FILENO))
-        return fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     int fd = open_nameless(folder == NULL || folder[0] == '\0' ? "/tmp" : folder);
 
-    if (fd == -1 || copy_all(STDIN_FILENO, fd) == 0)
+    if (fd == -1 || copy_all(from, fd) == 0)
         return fd;
     int error = errno;
 
     close(fd);
     errno = error;
     return -1;
+}
+
+int spool_open(void)
+{
+    if (is_file_at_its_beginning(STDIN_FILENO))
+        return fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    return spool_copy(STDIN_FILENO);
 }

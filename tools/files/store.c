@@ -2,7 +2,6 @@
 /* Writing files into one directory, whole or not at all. */
 #include "store.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,34 +14,21 @@
 
 #include "folders.h"
 #include "kept.h"
+#include "permits.h"
+#include "special.h"
+#include "sparse.h"
 
-#define PREFIX ".exs-"
-#define SUFFIX ".part"
+#define RESERVE_MAX (UINT64_C(1) << 30) /* bytes of the disk that are left to other programs, or a ... */
+#define RESERVE_SHARE 20                /* ... part of it, if that is less */
 
-static int is_temporary(const char *name)
+static uint64_t free_bytes(const struct statvfs *status)
 {
-    size_t length = strlen(name);
+    uint64_t left = (uint64_t)status->f_bavail * status->f_frsize;
+    uint64_t reserve = (uint64_t)status->f_blocks * status->f_frsize / RESERVE_SHARE;
 
-    return length > strlen(PREFIX SUFFIX) && strncmp(name, PREFIX, strlen(PREFIX)) == 0 &&
-           strcmp(name + length - strlen(SUFFIX), SUFFIX) == 0;
-}
-
-static int remove_leftovers(int directory)
-{
-    int copy = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *stream = copy == -1 ? NULL : fdopendir(copy);
-    struct dirent *entry;
-
-    if (stream == NULL) {
-        if (copy != -1)
-            close(copy);
-        return -1;
-    }
-    while ((entry = readdir(stream)) != NULL)
-        if (is_temporary(entry->d_name))
-            unlinkat(directory, entry->d_name, 0);
-    closedir(stream);
-    return 0;
+    if (reserve > RESERVE_MAX)
+        reserve = RESERVE_MAX;
+    return left > reserve ? left - reserve : 0;
 }
 
 static int set_limits(struct store *store, const struct store_limits *limits)
@@ -54,7 +40,7 @@ static int set_limits(struct store *store, const struct store_limits *limits)
     if (limits->total == 0) {
         if (fstatvfs(store->directory, &status) == -1)
             return -1;
-        store->limits.total = (uint64_t)status.f_bavail * status.f_frsize / 2;
+        store->limits.total = free_bytes(&status);
     }
     return 0;
 }
@@ -62,6 +48,7 @@ static int set_limits(struct store *store, const struct store_limits *limits)
 int store_open(struct store *store, const char *path, const struct store_limits *limits)
 {
     store->next = 0;
+    store->has_below = false;
     STAILQ_INIT(&store->kept);
     store->kept_count = 0;
     store->mask = umask(0);
@@ -74,7 +61,7 @@ int store_open(struct store *store, const char *path, const struct store_limits 
         goto failed;
     }
     /* Where the file system can't do that to a folder each client would hear of a failure. */
-    if ((!limits->syncs || fsync(store->directory) == 0) && remove_leftovers(store->directory) == 0 &&
+    if ((!limits->syncs || fsync(store->directory) == 0) && leftovers_remove(store->directory) == 0 &&
         set_limits(store, limits) == 0)
         return 0;
 failed:
@@ -88,6 +75,8 @@ void store_close(struct store *store)
 
     while (kept_drop(store))
         ;
+    if (store->has_below)
+        leftovers_unmark(store->directory);
     close(store->directory);
     store->directory = -1;
     errno = saved;
@@ -126,54 +115,62 @@ const char *store_refuses(const struct store *store, uint64_t size, uint64_t the
     return room;
 }
 
-/* A rename would put a file in the place of a device or a pipe, which are for somebody else. */
-static int check_last(int folder, const char *last)
+/* Another program may have put files of such names there: then the next number is tried. */
+static int open_temporary(struct incoming *file)
 {
-    struct stat status;
+    struct store *store = file->store;
 
-    if (fstatat(folder, last, &status, AT_SYMLINK_NOFOLLOW) == -1)
-        return errno == ENOENT ? 0 : -1;
-    if (S_ISREG(status.st_mode) || S_ISLNK(status.st_mode))
-        return 0;
-    errno = S_ISDIR(status.st_mode) ? EISDIR : ENODEV;
-    return -1;
+    do {
+        leftovers_name(file->temporary, store->next++);
+        file->fd =
+            openat(file->folder, file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    } while (file->fd == -1 && errno == EEXIST);
+    return file->fd == -1 ? -1 : 0;
 }
 
-/* Is there a way to the name, as far as its folders are there, and may a file have it? */
-static int check_name(const struct store *store, const char *name)
-{
-    const char *last;
-    int folder = folders_open(store->directory, name, &last, NULL);
-
-    if (folder == -1)
-        return errno == ENOENT ? 0 : -1;
-    int result = check_last(folder, last), saved = errno;
-
-    close(folder);
-    errno = saved;
-    return result;
-}
-
-/* Somebody else may have put files of such names there: the number goes on. */
+/* In the folder that the file goes to, or in the last one on its path that exists: it then has the group and the ACL
+ * of that folder, and is on its file system, so that a rename gives it its name. */
 static int create_temporary(struct incoming *file)
 {
     struct store *store = file->store;
-    struct stat status = {0};
+    struct stat status;
 
-    do {
-        snprintf(file->temporary, sizeof(file->temporary), PREFIX "%u" SUFFIX, store->next++);
-        file->fd = openat(store->directory, file->temporary,
-                          O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    } while (file->fd == -1 && errno == EEXIST);
-    if (file->fd != -1 && fstat(file->fd, &status) == -1) {
-        unlinkat(store->directory, file->temporary, 0);
+    if (file->rest > 0 && !store->has_below) {
+        leftovers_mark(store->directory);
+        store->has_below = true;
+    }
+    if (open_temporary(file) == -1)
+        return -1;
+    if (fstat(file->fd, &status) == -1) {
+        unlinkat(file->folder, file->temporary, 0);
         close(file->fd);
         file->fd = -1;
         errno = EIO;
+        return -1;
     }
     file->device = status.st_dev;
     file->inode = status.st_ino;
-    return file->fd == -1 ? -1 : 0;
+    file->permitted = permits_in(file->folder, store->mask);
+    return 0;
+}
+
+static int open_incoming(struct incoming *file)
+{
+    const char *rest;
+
+    file->folder = folders_reach(file->store->directory, file->name, &rest);
+    if (file->folder == -1)
+        return -1;
+    file->rest = (size_t)(rest - file->name);
+    if ((strchr(rest, '/') != NULL || folders_check_last(file->folder, rest) == 0) &&
+        create_temporary(file) == 0)
+        return 0;
+    int saved = errno;
+
+    close(file->folder);
+    file->folder = -1;
+    errno = saved;
+    return -1;
 }
 
 int store_begin(struct store *store, struct incoming *file, const char *name,
@@ -181,7 +178,7 @@ int store_begin(struct store *store, struct incoming *file, const char *name,
 {
     file->store = store;
     file->written = 0;
-    file->fd = -1;
+    file->fd = file->folder = -1;
     make_room(store, 0, 1);
     if (store->files >= store->limits.files) { /* which store_refuses has told whoever asked it */
         errno = EDQUOT;
@@ -190,12 +187,33 @@ int store_begin(struct store *store, struct incoming *file, const char *name,
     memcpy(file->name, name, header->name_length);
     file->name[header->name_length] = '\0';
     file->header = *header;
-    if (check_name(store, file->name) == -1)
-        return -1;
-    if (create_temporary(file) == -1)
+    if (open_incoming(file) == -1)
         return -1;
     store->files++;
     return 0;
+}
+
+int store_special(struct store *store, const char *name, const struct transfer_header *header,
+                  const char *target)
+{
+    uint64_t may_make;
+    int result;
+
+    make_room(store, 0, 1);
+    if (store->files >= store->limits.files) {
+        errno = EDQUOT;
+        return -1;
+    }
+    uint64_t left = may_make = store->limits.files - store->files;
+
+    if (header->kind == TRANSFER_LINK)
+        result = special_make_link(store->directory, name, header, target, &may_make);
+    else
+        result = special_make_folder(store->directory, name, header, store->mask, &may_make);
+    store->files += left - may_make;
+    if (result == 0 && header->kind == TRANSFER_LINK)
+        store->files++;
+    return result == 0 && store->limits.syncs ? folders_sync(store->directory, name) : result;
 }
 
 /* The disk begins with what was written, so that less is left when all of it is to be there. */
@@ -224,7 +242,7 @@ int store_write(struct incoming *file, const void *data, size_t length, uint64_t
     file->written += length;
     store->bytes += length;
     while (length > 0) {
-        ssize_t written = pwrite(file->fd, next, length, (off_t)offset);
+        ssize_t written = sparse_write(file->fd, next, length, offset);
 
         if (written == -1 && (errno == EINTR || (is_full(errno) && kept_drop(store))))
             continue;
@@ -251,7 +269,7 @@ static int is_anothers(const struct incoming *file)
 {
     struct stat status;
 
-    if (fstatat(file->store->directory, file->temporary, &status, AT_SYMLINK_NOFOLLOW) == -1)
+    if (fstatat(file->folder, file->temporary, &status, AT_SYMLINK_NOFOLLOW) == -1)
         return -1;
     return status.st_dev != file->device || status.st_ino != file->inode;
 }
@@ -266,13 +284,24 @@ static int check_temporary(const struct incoming *file)
     return other == 0 ? 0 : -1;
 }
 
+static void close_folder(struct incoming *file)
+{
+    int saved = errno;
+
+    if (file->folder != -1)
+        close(file->folder);
+    file->folder = -1;
+    errno = saved;
+}
+
 /* What it has taken is there for others. */
 static void give_back(struct incoming *file)
 {
     int saved = errno;
 
     if (is_anothers(file) != 1)
-        unlinkat(file->store->directory, file->temporary, 0);
+        unlinkat(file->folder, file->temporary, 0);
+    close_folder(file);
     file->store->bytes -= file->written;
     file->store->files--;
     errno = saved;
@@ -286,7 +315,7 @@ static void keep_details(const struct incoming *file)
     const struct timespec times[] = {{.tv_nsec = UTIME_OMIT},
                                      {.tv_sec = (time_t)header->seconds, .tv_nsec = header->nanoseconds}};
 
-    fchmod(file->fd, (header->version == TRANSFER_PLAIN ? 0666 : header->mode) & ~file->store->mask);
+    fchmod(file->fd, (header->version == TRANSFER_PLAIN ? 0666 : header->mode) & file->permitted);
     if (header->version == TRANSFER_PLAIN)
         return; /* no times came */
     futimens(file->fd, times);
@@ -298,15 +327,15 @@ static int give_name(struct incoming *file, bool *named)
     struct store *store = file->store;
     uint64_t left = store->limits.files - store->files, may_make = left;
     const char *last;
-    int folder = folders_open(store->directory, file->name, &last, &may_make);
+    int folder = folders_open(file->folder, file->name + file->rest, &last, &may_make);
 
     store->files += left - may_make;
     if (folder == -1)
         return -1;
-    int result = check_last(folder, last);
+    int result = folders_check_last(folder, last);
 
     if (result == 0)
-        result = renameat(store->directory, file->temporary, folder, last);
+        result = renameat(file->folder, file->temporary, folder, last);
     *named = result == 0;
     if (result == 0 && store->limits.syncs)
         result = folders_sync(store->directory, file->name);
@@ -326,10 +355,13 @@ int store_commit(struct incoming *file)
     bool synced = !file->store->limits.syncs || fsync(fd) == 0, named = false;
 
     /* Some file systems report a failed write only here. */
-    if (close(fd) == 0 && synced && check_temporary(file) == 0 && give_name(file, &named) == 0)
+    if (close(fd) == 0 && synced && check_temporary(file) == 0 && give_name(file, &named) == 0) {
+        close_folder(file);
         return 0;
+    }
     if (!named)
         give_back(file);
+    close_folder(file);
     return -1;
 }
 

@@ -14,6 +14,9 @@
  * server has from an unfinished attempt (8, as the text), and their digest. The client then sends the offset from
  * which it continues (8), which is that number or 0, and the data from there.
  *
+ * The flag TRANSFER_IS_LINK says that a symbolic link is sent, whose target is the data; TRANSFER_IS_FOLDER that a
+ * folder is, which has no data. A server of release 2.1 refuses both as flags that it does not know.
+ *
  * The digest is the 128-bit XXH3 hash of the data. The server answers when it has compared its own digest with the
  * client's, or as soon as it refuses; after a refusal it closes the connection. One connection carries any number of
  * files, one after the other.
@@ -34,6 +37,15 @@
  *
  * The last entry has the kind TRANSFER_NO_MORE. If the name is a file's, its one entry is the file, with an empty
  * name.
+ *
+ * Version 4 is version 3 for a client that knows symbolic links. A link comes as a file does, with TRANSFER_IS_LINK in
+ * its details and its target as the data. For a list "bytes there" is 0, or TRANSFER_ALL if it is to have links and
+ * names that begin with a dot, too, and its entries have details:
+ *
+ *   server   kind 1 | name length 2 | size 8 | details 16 | name
+ *
+ * Those of the last entry are those of the folder itself.
+ * A server of release 2.1 refuses version 4 as one that it does not know.
  */
 #ifndef FILES_TRANSFER_H
 #define FILES_TRANSFER_H
@@ -50,19 +62,22 @@ enum {
     TRANSFER_DETAILS = 16,                              /* bytes */
     TRANSFER_HEADER = TRANSFER_HEAD + TRANSFER_DETAILS, /* of a header, without the name */
     TRANSFER_NAME_MAX = 255,                            /* bytes; what Linux file systems allow */
-    TRANSFER_PATH_MAX = 1023,                           /* bytes of a path */
-    TRANSFER_FOLDERS_MAX = 32,                          /* folders in a path */
+    TRANSFER_PATH_MAX = 4095,                           /* bytes of a path, and of a link's target */
+    TRANSFER_FOLDERS_MAX = 1000,                        /* folders in a path */
     TRANSFER_DIGEST = 16,                               /* bytes of a digest */
     TRANSFER_REPLY = 24,                                /* bytes of a reply, without the text */
     TRANSFER_TEXT_MAX = 200,                            /* bytes */
     TRANSFER_OFFSET = 8,                                /* bytes */
-    TRANSFER_ASKS = 1,                                  /* a flag */
+    TRANSFER_ASKS = 1,                                  /* flags: see above; ... */
+    TRANSFER_ALL = 1,                                   /* what a list of version 4 is to have */
+    TRANSFER_IS_LINK = 2,                               /* ... */
+    TRANSFER_IS_FOLDER = 4,                             /* ... */
     TRANSFER_COMING = 16 + TRANSFER_DETAILS,            /* bytes of TRANSFER_COMES's text */
-    TRANSFER_ENTRY = 11,                                /* bytes of an entry, without its name */
+    TRANSFER_ENTRY = 11,                                /* bytes of an entry, without its details and name */
 };
 
-enum transfer_version { TRANSFER_PLAIN = 1, TRANSFER_DETAILED, TRANSFER_WANTS };
-enum transfer_kind { TRANSFER_NO_MORE, TRANSFER_FILE, TRANSFER_FOLDER };
+enum transfer_version { TRANSFER_PLAIN = 1, TRANSFER_DETAILED, TRANSFER_WANTS, TRANSFER_WANTS_LINKS };
+enum transfer_kind { TRANSFER_NO_MORE, TRANSFER_FILE, TRANSFER_FOLDER, TRANSFER_LINK };
 
 enum transfer_status {
     TRANSFER_STORED,    /* stored under its name, the digests are equal */
@@ -77,19 +92,21 @@ enum transfer_status {
 
 struct transfer_header {
     enum transfer_version version;
-    size_t name_length;   /* bytes, 1 to TRANSFER_PATH_MAX, in version 1 to TRANSFER_NAME_MAX */
-    uint64_t size;        /* bytes of data, at most INT64_MAX; of TRANSFER_WANTS, those that the client has */
-    bool asks;            /* flag TRANSFER_ASKS */
-    unsigned mode;        /* permissions, a subset of 0777 */
-    int64_t seconds;      /* since 1970, in a year with four digits */
-    uint32_t nanoseconds; /* less than a second */
+    size_t name_length; /* bytes, 1 to TRANSFER_PATH_MAX, in version 1 to TRANSFER_NAME_MAX */
+    uint64_t size;      /* bytes of data, at most INT64_MAX; of TRANSFER_WANTS, those that the client has */
+    bool asks;          /* flag TRANSFER_ASKS */
+    enum transfer_kind kind;               /* 0 is TRANSFER_FILE, too */
+    unsigned mode;                         /* permissions, a subset of 0777 */
+    int64_t seconds;                       /* since 1970, in a year with four digits */
+    uint32_t nanoseconds;                  /* less than a second */
     unsigned char digest[TRANSFER_DIGEST]; /* of TRANSFER_WANTS: of the bytes that the client has */
 };
 
 struct transfer_entry {
     enum transfer_kind kind;
-    size_t name_length; /* bytes, at most TRANSFER_NAME_MAX; 0: the file that was asked for */
-    uint64_t size;      /* bytes of a file, at most INT64_MAX */
+    size_t name_length;             /* bytes, at most TRANSFER_NAME_MAX; 0: the file that was asked for */
+    uint64_t size;                  /* bytes of a file or of a link's target, at most INT64_MAX */
+    struct transfer_header details; /* of a list of version 4; else zeros */
 };
 
 struct transfer_reply {
@@ -98,7 +115,13 @@ struct transfer_reply {
     size_t text_length;                    /* bytes, at most TRANSFER_TEXT_MAX */
 };
 
-/* Encodes the header as TRANSFER_WANTS if that is its version, else as TRANSFER_DETAILED. */
+/* Whether the client asks for a file or a list. */
+static inline bool transfer_is_wish(const struct transfer_header *header)
+{
+    return header->version >= TRANSFER_WANTS;
+}
+
+/* Encodes the header as a wish if its version is one, else as TRANSFER_DETAILED. */
 void transfer_put_header(unsigned char out[TRANSFER_HEADER], const struct transfer_header *header);
 /* These return NULL, or what is wrong. The first one sets all fields; in version 2 details follow. */
 const char *transfer_get_head(const unsigned char in[TRANSFER_HEAD], struct transfer_header *header);
@@ -120,12 +143,29 @@ const char *transfer_get_coming(const unsigned char in[TRANSFER_COMING], struct 
 void transfer_put_entry(unsigned char out[TRANSFER_ENTRY], const struct transfer_entry *entry);
 /* False: the bytes are no valid entry. */
 bool transfer_get_entry(const unsigned char in[TRANSFER_ENTRY], struct transfer_entry *entry);
+/* Details by themselves: what a version 4 list has of each entry. transfer_read_details() returns NULL, or what is
+ * wrong; it needs the size in the header. */
+void transfer_put_details(unsigned char out[TRANSFER_DETAILS], const struct transfer_header *header);
+const char *transfer_read_details(const unsigned char in[TRANSFER_DETAILS], struct transfer_header *header);
 
-/* NULL if a file may have this name in any directory, else what is wrong with it. */
-const char *transfer_bad_name(const char *name, size_t length);
-/* Like transfer_bad_name(), for a path. */
-const char *transfer_bad_path(const char *path, size_t length);
+/* NULL if a file may have this name in any directory, else what is wrong with it. hidden: it may begin with a dot, if
+ * it is neither . nor .. nor that of a temporary file of these programs. */
+const char *transfer_check_name(const char *name, size_t length, bool hidden);
+/* Like transfer_check_name(), for a path. */
+const char *transfer_check_path(const char *path, size_t length, bool hidden);
 
+static inline const char *transfer_bad_name(const char *name, size_t length)
+{
+    return transfer_check_name(name, length, false);
+}
+
+static inline const char *transfer_bad_path(const char *path, size_t length)
+{
+    return transfer_check_path(path, length, false);
+}
+
+/* The digest of these bytes alone. */
+void transfer_hash(const void *bytes, size_t length, unsigned char out[TRANSFER_DIGEST]);
 void transfer_digest(XXH3_state_t *state, unsigned char out[TRANSFER_DIGEST]);
 /* Writes a digest as a hexadecimal string. */
 void transfer_digest_text(const unsigned char digest[TRANSFER_DIGEST], char out[2 * TRANSFER_DIGEST + 1]);

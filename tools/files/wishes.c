@@ -80,8 +80,10 @@ int wishes_add(struct picks *picks, const char *name)
 {
     char *copy = strdup(name);
 
-    return copy == NULL ? -1
-                        : picks_add_end(picks, copy, picks_base(name), transfer_bad_path(name, strlen(name)));
+    return copy == NULL
+               ? -1
+               : picks_add_end(picks, copy, picks_base(name),
+                               transfer_check_path(name, strlen(name), (picks->takes & PICKS_HIDDEN) != 0));
 }
 
 /* ---- Trees --------------------------------------------------------------------------------------------- */
@@ -115,6 +117,55 @@ static int add_inner(struct picks *picks, struct fetch *fetch, char *path, size_
     return result;
 }
 
+static void keep_details(struct pick *pick, const struct transfer_entry *entry)
+{
+    const struct transfer_header *details = &entry->details;
+
+    pick->kind = entry->kind;
+    pick->details.known = true;
+    pick->details.size = entry->size;
+    pick->details.seconds = details->seconds;
+    pick->details.nanoseconds = details->nanoseconds;
+    pick->details.mode = details->mode;
+}
+
+static int add_entry(struct picks *picks, struct fetch *fetch, char *path, size_t name_at,
+                     const struct transfer_entry *entry, const char *problem)
+{
+    if (picks_add_end(picks, path, name_at, problem) == -1)
+        return no_memory(fetch);
+    if (fetch->detailed)
+        keep_details(&picks->list[picks->count - 1], entry);
+    return 0;
+}
+
+/* A folder follows what is in it, so that this does not change its time. */
+static int add_inner_folder(struct picks *picks, struct fetch *fetch, char *path, size_t name_at,
+                            const struct listed *listed)
+{
+    char *copy = (picks->takes & PICKS_FOLDERS) == 0 ? NULL : strdup(path);
+
+    if ((picks->takes & PICKS_FOLDERS) != 0 && copy == NULL) {
+        free(path);
+        return no_memory(fetch);
+    }
+    size_t before = picks->count;
+    int result = add_inner(picks, fetch, path, name_at);
+    bool is_known = result == 0 && (picks->count == before || picks->list[picks->count - 1].problem == NULL ||
+                                    strcmp(picks->list[picks->count - 1].path, copy != NULL ? copy : "") != 0);
+
+    if (copy != NULL && is_known)
+        return add_entry(picks, fetch, copy, name_at, &listed->entry, NULL);
+    free(copy);
+    return result;
+}
+
+static bool is_wanted(const struct picks *picks, const struct listed *listed)
+{
+    return (listed->name[0] != '.' || (picks->takes & PICKS_HIDDEN) != 0) &&
+           (listed->entry.kind != TRANSFER_LINK || (picks->takes & PICKS_LINKS) != 0);
+}
+
 /* Where its name is too long, or it is too deep, there is no need to ask for it. */
 static int add_listed(struct picks *picks, struct fetch *fetch, const char *folder, const struct listed *listed,
                       size_t name_at)
@@ -122,12 +173,14 @@ static int add_listed(struct picks *picks, struct fetch *fetch, const char *fold
     const char *slash = folder[0] == '\0' || listed->name[0] == '\0' ? "" : "/", *problem;
     char *path;
 
+    if (!is_wanted(picks, listed))
+        return 0;
     if (asprintf(&path, "%s%s%s", folder, slash, listed->name) == -1)
         return no_memory(fetch);
-    problem = transfer_bad_path(path, strlen(path));
-    if (problem != NULL || listed->entry.kind == TRANSFER_FILE)
-        return picks_add_end(picks, path, name_at, problem) == 0 ? 0 : no_memory(fetch);
-    return add_inner(picks, fetch, path, name_at);
+    problem = transfer_check_path(path, strlen(path), (picks->takes & PICKS_HIDDEN) != 0);
+    if (problem != NULL || listed->entry.kind != TRANSFER_FOLDER)
+        return add_entry(picks, fetch, path, name_at, &listed->entry, problem);
+    return add_inner_folder(picks, fetch, path, name_at, listed);
 }
 
 static int add_folder(struct picks *picks, struct fetch *fetch, const char *name, size_t name_at,
@@ -140,13 +193,27 @@ static int add_folder(struct picks *picks, struct fetch *fetch, const char *name
     return result;
 }
 
+/* A folder that was named. */
+static int add_itself(struct picks *picks, struct fetch *fetch, const char *name,
+                      const struct transfer_entry *folder)
+{
+    char *copy = strdup(name);
+
+    return copy == NULL ? no_memory(fetch) : add_entry(picks, fetch, copy, picks_base(name), folder, NULL);
+}
+
 int wishes_add_tree(struct picks *picks, struct fetch *fetch, const char *name)
 {
     struct listing listing = {0};
     int result = ask(fetch, name, &listing);
 
+    const struct transfer_entry folder = {.kind = TRANSFER_FOLDER, .details = fetch->folder};
+
     if (result == 0)
         result = add_folder(picks, fetch, name, picks_base(name), &listing);
+    if (result == 0 && (picks->takes & PICKS_FOLDERS) != 0 && name[0] != '\0' &&
+        folder.details.kind == TRANSFER_FOLDER)
+        result = add_itself(picks, fetch, name, &folder);
     free_listing(&listing);
     return result;
 }
@@ -160,7 +227,8 @@ static void print_line(FILE *out, const char *name, const struct listed *listed)
     if (listed->entry.kind == TRANSFER_FOLDER)
         fprintf(out, "%15s %s/\n", "-", shown);
     else
-        fprintf(out, "%15llu %s\n", (unsigned long long)listed->entry.size, shown);
+        fprintf(out, "%15llu %s%s\n", (unsigned long long)listed->entry.size, shown,
+                listed->entry.kind == TRANSFER_LINK ? "@" : "");
 }
 
 /* With the folder's name, so that it can be asked for by that. */
@@ -170,7 +238,9 @@ static void print_json(FILE *out, const char *name, const struct listed *listed)
     const char *slash = name[0] == '\0' || listed->name[0] == '\0' ? "" : "/";
 
     snprintf(path, sizeof(path), "%s%s%s", name, slash, listed->name);
-    fprintf(out, listed->entry.kind == TRANSFER_FOLDER ? "{\"folder\":" : "{\"file\":");
+    fprintf(out, listed->entry.kind == TRANSFER_FOLDER ? "{\"folder\":"
+                 : listed->entry.kind == TRANSFER_LINK ? "{\"link\":"
+                                                       : "{\"file\":");
     terminal_json(out, path);
     if (listed->entry.kind == TRANSFER_FILE)
         fprintf(out, ",\"bytes\":%llu", (unsigned long long)listed->entry.size);

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Two parcels in turn: while the server stores one, the next one is read and sent. See shipping.h. */
+#include "shipping.h"
+
+#include <stdlib.h>
+
+#include "parcel.h"
+
+/* Owned by shipping_send(). */
+struct shipping {
+    struct outlet *outlet;
+    struct picks *picks;
+    struct account *account;
+    struct parcel *parcels; /* two */
+    unsigned turn;          /* the parcel that is filled next; the other one was sent, or is empty */
+    size_t next;            /* the pick that is read next */
+    bool is_over;           /* the server can't be reached */
+};
+
+static void settle(struct shipping *s, struct pick *pick, int result)
+{
+    const struct outlet *outlet = s->outlet;
+    const struct account_file file = {.path = pick->path,
+                                      .size = outlet->size,
+                                      .resumed = outlet->resumed,
+                                      .seconds = outlet->seconds,
+                                      .digest = outlet->digest};
+
+    pick->is_settled = true;
+    if (result == 0)
+        account_done(s->account, &file);
+    else
+        account_failed(s->account, pick->path, outlet->client.error);
+}
+
+void shipping_leave_out(struct account *account, const struct picks *picks)
+{
+    for (size_t i = 0; i < picks->count; i++)
+        if (!picks->list[i].is_settled)
+            account_left_out(account, picks->list[i].path);
+}
+
+static struct parcel *filling(struct shipping *s)
+{
+    return &s->parcels[s->turn % 2];
+}
+
+static struct parcel *sent(struct shipping *s)
+{
+    return &s->parcels[(s->turn + 1) % 2];
+}
+
+static void empty(struct parcel *parcel)
+{
+    parcel->length = 0;
+    parcel->count = parcel->answered = 0;
+}
+
+/* The first one without a reply has failed, and those behind it are sent again, by another connection. */
+static void start_over(struct shipping *s, struct pick *pick)
+{
+    settle(s, pick, -1);
+    s->next = (size_t)(pick - s->picks->list) + 1;
+    client_hang_up(&s->outlet->client);
+    empty(&s->parcels[0]);
+    empty(&s->parcels[1]);
+}
+
+static bool has_connection(struct shipping *s, struct pick *pick)
+{
+    struct client *client = &s->outlet->client;
+    bool is_idle = sent(s)->count == 0;
+
+    if (client->sock == -1 ? client_reach(client, client->addresses) == 0
+                           : !is_idle || client_renew(client) == 0)
+        return true;
+    settle(s, pick, -1);
+    shipping_leave_out(s->account, s->picks);
+    s->is_over = true;
+    return false;
+}
+
+/* Receives all replies to the parcel that was sent. False: one has failed. */
+static bool finish_sent(struct shipping *s)
+{
+    struct parcel *parcel = sent(s);
+
+    while (parcel->answered < parcel->count) {
+        struct pick *pick = parcel->items[parcel->answered].pick;
+
+        if (parcel_receive(parcel, s->outlet) == -1) {
+            start_over(s, pick);
+            return false;
+        }
+        settle(s, pick, 0);
+    }
+    empty(parcel);
+    return true;
+}
+
+/* Sends what was filled, and then takes the replies to the one before it. */
+static bool send_filled(struct shipping *s)
+{
+    struct parcel *parcel = filling(s);
+
+    if (parcel->count == 0)
+        return finish_sent(s);
+    if (!has_connection(s, parcel->items[0].pick))
+        return false;
+    if (parcel_send(parcel, s->outlet) == -1) {
+        start_over(s, sent(s)->count > 0 ? sent(s)->items[sent(s)->answered].pick : parcel->items[0].pick);
+        return false;
+    }
+    if (!finish_sent(s))
+        return false;
+    s->turn++;
+    return true;
+}
+
+static void send_large(struct shipping *s, struct pick *pick)
+{
+    if (!send_filled(s) || !finish_sent(s) || !has_connection(s, pick))
+        return;
+    settle(s, pick, outlet_file(s->outlet, pick->path, pick->named, pick->name));
+    s->next++;
+}
+
+/* What is printed is in the order of the files. */
+static void fail_in_order(struct shipping *s, struct pick *pick)
+{
+    if (!send_filled(s) || !finish_sent(s))
+        return;
+    settle(s, pick, -1);
+    s->next++;
+}
+
+static void take_next(struct shipping *s)
+{
+    struct pick *pick = &s->picks->list[s->next];
+
+    if (pick->is_settled) {
+        s->next++;
+        return;
+    }
+    switch (parcel_add(filling(s), s->outlet, pick)) {
+    case PARCEL_TAKEN:
+        s->next++;
+        break;
+    case PARCEL_FULL:
+        send_filled(s);
+        break;
+    case PARCEL_LARGE:
+        send_large(s, pick);
+        break;
+    case PARCEL_FAILED:
+        fail_in_order(s, pick);
+        break;
+    }
+}
+
+int shipping_send(struct outlet *outlet, struct picks *picks, struct account *account)
+{
+    struct shipping s = {.outlet = outlet, .picks = picks, .account = account};
+
+    s.parcels = calloc(2, sizeof(*s.parcels));
+    if (s.parcels == NULL)
+        return -1;
+    while (!s.is_over && (s.next < picks->count || filling(&s)->count > 0 || sent(&s)->count > 0)) {
+        if (s.next < picks->count)
+            take_next(&s);
+        else
+            send_filled(&s);
+    }
+    free(s.parcels);
+    return 0;
+}

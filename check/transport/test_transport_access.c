@@ -211,7 +211,7 @@ START_TEST(zero_length_needs_a_key)
     post(a, &target, &work);
     run(pair);
     expect_wc(a->send_cq, 2, IBV_WC_REM_ACCESS_ERR);
-    expect_wc(b->recv_cq, 9, IBV_WC_WR_FLUSH_ERR);
+    expect_wc(b->recv_cq, 9, IBV_WC_LOC_ACCESS_ERR);
     pair_free(pair);
 }
 END_TEST

@@ -45,11 +45,16 @@ void bind_first(struct rig *r, struct ibv_mw *mw, struct ibv_mw_bind_info to)
         say_completion("bind", &r->b, &wc);
 }
 
+bool bind_as(struct rig *r, struct ibv_qp *qp, struct ibv_mw *mw, uint32_t key, struct ibv_mw_bind_info to)
+{
+    return local(r, qp, "bind", (struct ibv_send_wr){.opcode = IBV_WR_BIND_MW, .bind_mw = {mw, key, to}});
+}
+
 void bind_second(struct rig *r, struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind_info to)
 {
     uint32_t key = ibv_inc_rkey(mw->rkey);
 
-    if (local(r, qp, "bind", (struct ibv_send_wr){.opcode = IBV_WR_BIND_MW, .bind_mw = {mw, key, to}}))
+    if (bind_as(r, qp, mw, key, to))
         mw->rkey = key;
 }
 

@@ -20,6 +20,8 @@ struct ibv_mw *window_new(struct rig *r, enum ibv_mw_type type);
 struct ibv_mw_bind_info window_range(struct rig *r, unsigned access);
 /* By ibv_bind_mw, for type 1; by a request of that queue pair of b's, for type 2. */
 void bind_first(struct rig *r, struct ibv_mw *mw, struct ibv_mw_bind_info to);
+/* By a request of that queue pair of b's, under this key. False: it failed. */
+bool bind_as(struct rig *r, struct ibv_qp *qp, struct ibv_mw *mw, uint32_t key, struct ibv_mw_bind_info to);
 void bind_second(struct rig *r, struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind_info to);
 /* One of type 2 that is open to a. */
 struct ibv_mw *window_bound(struct rig *r);

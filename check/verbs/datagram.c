@@ -27,6 +27,8 @@ static void ud_over_mtu(struct rig *r)
     receive(&r->b, 7, 8192);
     work(&w, r, IBV_WR_SEND, bytes[r->port.active_mtu] + 1);
     work_run(r, &w);
+    say_state("a", r->a.qp);
+    must(ibv_modify_qp(r->a.qp, &(struct ibv_qp_attr){.qp_state = IBV_QPS_RTS}, IBV_QP_STATE), "ibv_modify_qp");
     say_arrived(r);
 }
 

@@ -82,6 +82,18 @@ static void mw2_bind_twice(struct rig *r)
     bind_second(r, r->b.qp, mw, window_range(r, WRITES));
     bind_second(r, r->b.qp, mw, window_range(r, WRITES));
 }
+/* The key that is asked for is another one in its upper 24 bits: the window's own key keeps these bits. */
+static void mw2_bind_foreign_key(struct rig *r)
+{
+    struct ibv_mw *mw = window_new(r, IBV_MW_TYPE_2);
+    uint32_t asked = ibv_inc_rkey(mw->rkey) ^ WRONG_KEY;
+
+    if (bind_as(r, r->b.qp, mw, asked, window_range(r, WRITES)))
+        mw->rkey = (mw->rkey & ~0xffu) | (asked & 0xff); /* as some devices have done already */
+    say("key", mw->rkey == asked ? "asked" : "own");
+    window_write(r, mw->rkey);
+    window_write(r, asked);
+}
 static void mw2_bind_nothing(struct rig *r)
 {
     struct ibv_mw *mw = window_new(r, IBV_MW_TYPE_2);
@@ -309,6 +321,7 @@ const struct verbs_case window_cases[] = {
     {"mw1-bind-anew", mw1_bind_anew},
     {"mw2-bind-verb", mw2_bind_verb},
     {"mw2-bind-twice", mw2_bind_twice},
+    {"mw2-bind-foreign-key", mw2_bind_foreign_key},
     {"mw2-bind-nothing", mw2_bind_nothing},
     {"mw2-bind-outside", mw2_bind_outside},
     {"mw2-zero-bind-outside", mw2_zero_bind_outside},

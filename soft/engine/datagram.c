@@ -20,7 +20,6 @@
 
 /* ---- Sending ---- */
 
-/* A datagram that is longer than a packet is not sent, and that is no error: IBA, C10-93.1.1. */
 bool soft_ud_put(struct soft_qp *qp, struct soft_send *send)
 {
     const struct soft_destination *to = soft_destination_of(&qp->req.ring, send);
@@ -35,8 +34,6 @@ bool soft_ud_put(struct soft_qp *qp, struct soft_send *send)
     int pieces;
     uint8_t *at;
 
-    if (send->length > qp->mtu)
-        return true;
     pieces = soft_send_slice(qp, send, 0, send->length, slice, &nofault);
     if (pieces < 0) {
         soft_requester_fault(qp, send->psn, IBV_WC_LOC_PROT_ERR);

@@ -236,7 +236,9 @@ static bool put_data_extended(struct soft_qp *qp, struct soft_send *send, uint64
     return put_data_as(qp, send, psn, true, false);
 }
 
-/* Builds an atomic, or a READ request for `count` packets. */
+/* Builds an atomic, or a READ request for `count` packets. The local memory is checked when the response is stored there,
+ * as by adapters: if the key of the peer's memory is wrong, too, the peer's error is the one reported, and an atomic with
+ * a wrong local key is executed. */
 static bool put_request(struct soft_qp *qp, struct soft_send *send, uint64_t psn, uint32_t count)
 {
     bool atomic = send->base != SOFT_READ_REQUEST;
@@ -250,10 +252,6 @@ static bool put_request(struct soft_qp *qp, struct soft_send *send, uint64_t psn
                            .psn = (uint32_t)psn};
     uint8_t *at;
 
-    if (!soft_sge_check(qp->context, qp->ibv.qp_base.pd, send->data.sge, send->sges, IBV_ACCESS_LOCAL_WRITE)) {
-        soft_requester_fault(qp, psn, IBV_WC_LOC_PROT_ERR);
-        return false;
-    }
     if ((at = soft_burst_add(qp, &qp->path, size, psn, false)) == NULL)
         return false;
     if (length > send->length - offset)

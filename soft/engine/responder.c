@@ -130,6 +130,16 @@ static bool write_begin(struct soft_qp *qp, const struct soft_packet *packet)
     return true;
 }
 
+/* No region or window may be written under this key. The receive of a WRITE with immediate data reports that; otherwise
+ * an asynchronous event does, because only the last packet has immediate data. */
+static void refuse_write(struct soft_qp *qp, const struct soft_packet *packet)
+{
+    bool imm = packet->op & SOFT_OP_IMM;
+
+    qp->resp.receiving = imm;
+    soft_refuse(qp, SOFT_SYNDROME_ACCESS, imm ? IBV_WC_LOC_ACCESS_ERR : IBV_WC_REM_ACCESS_ERR);
+}
+
 static bool write_payload(struct soft_qp *qp, const struct soft_packet *packet)
 {
     struct soft_responder *resp = &qp->resp;
@@ -152,7 +162,7 @@ static bool write_payload(struct soft_qp *qp, const struct soft_packet *packet)
     if (mr == NULL)
         mr = soft_mw_check(qp, resp->rkey, resp->va, resp->length, IBV_ACCESS_REMOTE_WRITE);
     if (mr == NULL) {
-        soft_refuse(qp, SOFT_SYNDROME_ACCESS, IBV_WC_REM_ACCESS_ERR);
+        refuse_write(qp, packet);
         return false;
     }
     if (!write_region(mr, resp->va + resp->offset, packet)) {

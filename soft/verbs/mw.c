@@ -2,7 +2,8 @@
 /*
  * mw.c - memory windows: ibv_alloc_mw, ibv_dealloc_mw, ibv_bind_mw, and the checks of requests that change a window.
  *
- * ibv_bind_mw(), which is for type 1, gives a window the next key of its block; a posted request names the key itself.
+ * ibv_bind_mw(), which is for type 1, gives a window the next key of its block. A posted request names the low 8 bits of
+ * the key itself; its other bits are ignored, as by adapters: the upper 24 bits are the window's and never change.
  * engine/mw.c executes the binds and invalidations.
  */
 #include <errno.h>
@@ -130,15 +131,11 @@ int soft_bind_mw(struct ibv_qp *qp, struct ibv_mw *ibv, struct ibv_mw_bind *bind
                                    .opcode = IBV_WR_BIND_MW,
                                    .send_flags = bind->send_flags,
                                    .bind_mw = {.mw = ibv, .bind_info = bind->bind_info}};
-    int error;
 
     if (qp->context != ibv->context || ((struct soft_mw *)ibv)->second)
         return EINVAL;
     wr.bind_mw.rkey = next_key((struct soft_mw *)ibv);
-    error = soft_post_send(qp, &wr, &bad);
-    if (error == 0)
-        ibv->rkey = wr.bind_mw.rkey;
-    return error;
+    return soft_post_send(qp, &wr, &bad);
 }
 
 static int refuse_bind(const struct soft_qp *qp, const struct ibv_send_wr *wr)
@@ -146,8 +143,7 @@ static int refuse_bind(const struct soft_qp *qp, const struct ibv_send_wr *wr)
     const struct soft_mw *mw = (const struct soft_mw *)wr->bind_mw.mw;
     const struct ibv_mw_bind_info *info = &wr->bind_mw.bind_info;
 
-    if (mw == NULL || mw->ibv.context != &qp->context->verbs.context ||
-        wr->bind_mw.rkey / SOFT_MW_KEYS != mw->range.ibv.lkey)
+    if (mw == NULL || mw->ibv.context != &qp->context->verbs.context)
         return EINVAL;
     if (info->mw_access_flags & ~(ACCESS_KNOWN | (mw->second ? IBV_ACCESS_ZERO_BASED : 0u)))
         return EINVAL;
@@ -161,6 +157,14 @@ int soft_local_refuse(const struct soft_qp *qp, const struct ibv_send_wr *wr)
     return wr->opcode == IBV_WR_BIND_MW ? refuse_bind(qp, wr) : 0;
 }
 
+/* The key that this bind gives the window. The application finds it in the window, too. */
+static uint32_t take_key(const struct ibv_send_wr *wr)
+{
+    struct soft_mw *mw = (struct soft_mw *)wr->bind_mw.mw;
+
+    return mw->ibv.rkey = mw->range.ibv.lkey * SOFT_MW_KEYS + wr->bind_mw.rkey % SOFT_MW_KEYS;
+}
+
 void soft_local_keep(struct soft_send *send, const struct ibv_send_wr *wr)
 {
     const struct ibv_mw_bind_info *info = &wr->bind_mw.bind_info;
@@ -170,7 +174,7 @@ void soft_local_keep(struct soft_send *send, const struct ibv_send_wr *wr)
         send->rkey = wr->invalidate_rkey;
         return;
     }
-    send->rkey = wr->bind_mw.rkey;
+    send->rkey = take_key(wr);
     send->imm = info->length > 0 ? info->mr->lkey : 0;
     send->va = info->addr;
     send->compare = info->length;

@@ -3,8 +3,12 @@
  * test_step_ends.c - a step of the engine, which runs under the context's lock, ends whatever a requester or a responder
  * refuses in it: keys that are wrong or that are withdrawn while answers are under way, memory that vanishes, queue
  * pairs that fail. On the virtual clock; a step that does not end is the time limit's to find.
+ *
+ * A short READ request can ask for a long response, and a requester of another vendor does not limit what it asks for.
+ * The tests of long READs check what limits the responses: the size of a step, and turns with other queue pairs.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,6 +16,10 @@
 #include "check/support/windows.h"
 
 enum { MEMORY = 8 << 20, LONGEST = 4 << 20 /* more than a step sends */ };
+enum {
+    STEP = 1 << 20,
+    BURST = 1 << 16 /* bytes: limit of a step, and the most by which the last burst exceeds it */
+};
 
 static struct setup large(void)
 {
@@ -53,6 +61,105 @@ START_TEST(withdrawn_behind_refusal)
     expect_wc(b->recv_cq, 9, IBV_WC_SUCCESS);
     expect_quiet(pair);
     windows_end(pair, mw);
+}
+END_TEST
+
+/* ---- A long READ ---- */
+
+/* A pair whose second end is played by the test. */
+static struct pair *foreign_pair(void)
+{
+    struct setup setup = large();
+    struct pair *pair;
+
+    setup.ghost = true;
+    pair = pair_new(&setup);
+    network_keep_bytes(pair->network, false);
+    return pair;
+}
+
+/* Sends a READ request for all of the engine's memory. Each call sends the same packet. The engine takes one step. */
+static void request_all(struct pair *pair)
+{
+    struct end *a = &pair->end[0];
+    uint8_t packet[ROCE_BTH + ROCE_RETH];
+    struct roce roce = {.opcode = READ_REQUEST,
+                        .migreq = true,
+                        .ackreq = true,
+                        .pkey = 0xffff,
+                        .qpn = a->qpn,
+                        .psn = pair->setup.psn[1],
+                        .va = (uintptr_t)a->memory,
+                        .rkey = a->rkey,
+                        .dma_length = MEMORY};
+
+    network_inject(pair->network, 1, 0, packet, roce_write(packet, &roce));
+}
+
+/* Bytes that the engine sent since the last call. */
+static uint64_t sent_since(struct end *end, uint64_t *before)
+{
+    uint64_t now = counters_of(end).bytes_sent, sent = now - *before;
+
+    *before = now;
+    return sent;
+}
+
+/* Each step sends a limited number of bytes, and a request that is repeated adds none: the response starts again. */
+START_TEST(long_read_in_steps)
+{
+    struct pair *pair = foreign_pair();
+    struct end *a = &pair->end[0];
+    uint64_t before = counters_of(a).bytes_sent, sent;
+
+    for (int i = 0; i < 50; i++) {
+        request_all(pair);
+        sent = sent_since(a, &before);
+        expect(sent > 0 && sent <= STEP + BURST, "a step sent %" PRIu64 " bytes", sent);
+    }
+    run(pair);
+    sent = sent_since(a, &before);
+    expect(sent <= MEMORY + MEMORY / 16, "%" PRIu64 " bytes after the last request", sent);
+    ck_assert_uint_eq(network_packet(pair->network, network_packets(pair->network) - 1)->roce.opcode,
+                      READ_RESPONSE_LAST);
+    pair_free(pair);
+}
+END_TEST
+
+/* When the queue pair fails, the rest of the response is not sent. */
+START_TEST(long_read_of_failed_queue_pair)
+{
+    struct pair *pair = foreign_pair();
+    struct end *a = &pair->end[0];
+    uint64_t before = counters_of(a).bytes_sent;
+
+    request_all(pair);
+    expect(sent_since(a, &before) < MEMORY, "the whole response was sent in one step");
+    qp_fail(a->qp);
+    (void)sent_since(a, &before);
+    run(pair);
+    ck_assert_uint_eq(sent_since(a, &before), 0);
+    pair_free(pair);
+}
+END_TEST
+
+/* A message of another queue pair is sent between the bursts of the response, not behind it. */
+START_TEST(long_read_beside_short_send)
+{
+    struct pair *pair = foreign_pair();
+    struct end *a = &pair->end[0], other = *a;
+    const struct packet *packet;
+
+    other.qp = qp_new(&other, &pair->setup);
+    other.qpn = other.qp->qp_num;
+    qp_connect(&other, other.qp, pair->end[1].node, GHOST_QPN + 1, 0x100, 0x100, &pair->setup);
+    request_all(pair);
+    post(&other, &pair->end[1], &(struct work){.id = 1, .opcode = IBV_WR_SEND, .length = 8});
+    ck_assert(network_step(pair->network));
+    packet = find_packet(pair->network, 0, SEND_ONLY, 0);
+    ck_assert_uint_lt(packet->number, (STEP + 2 * BURST) / mtu_bytes(pair->setup.mtu));
+    ck_assert_int_eq(soft_destroy_qp(other.qp), 0);
+    pair_free(pair);
 }
 END_TEST
 
@@ -258,6 +365,9 @@ int main(void)
 
     tcase_set_timeout(tcase, 20);
     tcase_add_test(tcase, withdrawn_behind_refusal);
+    tcase_add_test(tcase, long_read_in_steps);
+    tcase_add_test(tcase, long_read_of_failed_queue_pair);
+    tcase_add_test(tcase, long_read_beside_short_send);
     tcase_add_loop_test(tcase, anything, 0, 16);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

@@ -64,6 +64,11 @@ static int harvest(struct ibv_comp_channel *channel, struct harvest *into)
     return count;
 }
 
+static int poll_channel(struct ibv_comp_channel *channel, struct ibv_wc *wc)
+{
+    return soft_poll_channel(channel, HARVEST_MAX, wc);
+}
+
 /* A program may exit with delayed acknowledgements that were to go with an answer: send them now. A forked child has
  * nothing to send, because its contexts are copies of its parent's. */
 __attribute__((destructor)) static void acknowledge_all(void)
@@ -133,6 +138,7 @@ const struct device soft_device = {
     .get_cq_event = soft_get_cq_event,
     .ack_cq_events = soft_ack_cq_events,
     .harvest = harvest,
+    .poll_channel = poll_channel,
     .create_verbs_qp = soft_create_qp,
     .destroy_verbs_qp = destroy_verbs_qp,
     .modify_qp = soft_modify_qp,

@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "check/support/endpoints.h"
+#include "soft/engine/context.h"
 #include "soft/lock.h"
 
 static struct pair *new_pair(void)
@@ -196,6 +197,87 @@ START_TEST(two_queues_on_one_channel)
     expect_no_event(a);
     soft_ack_cq_events(first, 1);
     soft_ack_cq_events(second, 1);
+    pair_free(pair);
+}
+END_TEST
+
+/* ---- Polling all queues of a channel ---- */
+
+static unsigned receives; /* calls of the link since the test set it to 0 */
+
+static int count_receive(struct soft_wire *wire, struct ibv_context *context)
+{
+    (void)wire, (void)context;
+    receives++;
+    return 0;
+}
+
+static int poll_channel(struct end *end, int room, struct ibv_wc *wc)
+{
+    receives = 0;
+    return soft_poll_channel(end->channel, room, wc);
+}
+
+/* One poll drives the device once, and finds the completions of both queues. */
+START_TEST(one_poll_for_all_queues)
+{
+    struct pair *pair = new_pair();
+    struct end *a = &pair->end[0], *b = &pair->end[1];
+    struct ibv_wc wc[4];
+
+    arm(a->send_cq, 0);
+    arm(a->recv_cq, 0);
+    soft_context_of(a->context)->wire->receive = count_receive;
+    ck_assert_int_eq(poll_channel(a, 4, wc), 0);
+    ck_assert_uint_eq(receives, 1);
+    send_to(a, b, IBV_SEND_SIGNALED);
+    send_to(b, a, 0);
+    ck_assert_int_eq(poll_channel(a, 4, wc), 2);
+    ck_assert_uint_eq(receives, 0);
+    ck_assert_int_eq(wc[0].opcode, IBV_WC_SEND);
+    ck_assert_int_eq(wc[1].opcode, IBV_WC_RECV);
+    expect_no_event(a);
+    pair_free(pair);
+}
+END_TEST
+
+/* Completions for which there is no room stay, and so does the event. */
+START_TEST(a_full_poll_leaves_the_rest)
+{
+    struct pair *pair = new_pair();
+    struct end *a = &pair->end[0], *b = &pair->end[1];
+    struct ibv_wc wc[3];
+
+    arm(a->send_cq, 0);
+    arm(a->recv_cq, 0);
+    for (int i = 0; i < 3; i++)
+        send_to(a, b, IBV_SEND_SIGNALED);
+    send_to(b, a, 0);
+    ck_assert_int_eq(poll_channel(a, 2, wc), 2);
+    ck_assert(readable(a->channel->fd));
+    ck_assert_int_eq(poll_channel(a, 3, wc), 2);
+    ck_assert_int_eq(wc[0].opcode, IBV_WC_SEND);
+    ck_assert_int_eq(wc[1].opcode, IBV_WC_RECV);
+    expect_no_event(a);
+    ck_assert_int_eq(poll_channel(a, 3, wc), 0);
+    pair_free(pair);
+}
+END_TEST
+
+/* A completion that arrives after the poll makes the descriptor readable, as often as that happens. */
+START_TEST(an_emptied_queue_is_armed)
+{
+    struct pair *pair = new_pair();
+    struct end *a = &pair->end[0], *b = &pair->end[1];
+    struct ibv_wc wc;
+
+    arm(b->recv_cq, 0);
+    for (int i = 0; i < 3; i++) {
+        send_to(a, b, 0);
+        ck_assert(readable(b->channel->fd));
+        ck_assert_int_eq(poll_channel(b, 1, &wc), 1);
+        expect_no_event(b);
+    }
     pair_free(pair);
 }
 END_TEST
@@ -483,6 +565,9 @@ static Suite *suite(void)
     tcase_add_loop_test(events, solicited_then_any, 0, 2);
     tcase_add_test(events, errors_are_solicited);
     tcase_add_test(events, two_queues_on_one_channel);
+    tcase_add_test(events, one_poll_for_all_queues);
+    tcase_add_test(events, a_full_poll_leaves_the_rest);
+    tcase_add_test(events, an_emptied_queue_is_armed);
     tcase_add_test(events, destroyed_queue_leaves_no_event);
     tcase_add_test(events, queue_without_a_channel);
     tcase_add_test(events, watched_descriptors);

@@ -94,6 +94,12 @@ struct device {
      * set as well, none will come. */
     int (*harvest)(struct ibv_comp_channel *channel, struct harvest *harvest);
 
+    /* Extension: polls all completion queues of the channel in one call, whose cost does not depend on their number.
+     * Stores at most HARVEST_MAX completions, and arms again what it has emptied. For a caller that polls again soon
+     * or calls `stop_polling`: later packets need not wake any thread until then. Returns the number of
+     * completions. NULL: each completion queue is polled by ibv_poll_cq(). */
+    int (*poll_channel)(struct ibv_comp_channel *channel, struct ibv_wc *wc);
+
     /* Extension: was the connection set up over TCP? TCP retransmits a lost message soon, and it detects that the
      * host of an idle peer is gone. NULL: no connection of this device is. */
     bool (*is_by_tcp)(struct rdma_cm_id *id);

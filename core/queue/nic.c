@@ -172,6 +172,12 @@ static int take_held(struct nic *nic, struct conn_list *touched)
     const struct cq *cq;
     int taken = 0;
 
+    if (nic->device->poll_channel != NULL) {
+        taken = nic->device->poll_channel(nic->channel, wc);
+        xs_conns_completed(nic, wc, taken, touched);
+        return taken;
+    }
+
     LIST_FOREACH (cq, &nic->cqs, link) {
         int count = ibv_poll_cq(cq->cq, HARVEST_MAX, wc);
 

@@ -315,12 +315,12 @@ static bool has_come(struct shm *shm)
     return false;
 }
 
-/* Checks the rings a few more times for a caller that busy-polls, without releasing and taking the locks for each
- * check. */
+/* Checks the bitmap and the rings a few more times for a caller that busy-polls, without releasing and taking the locks
+ * for each check. */
 static int look_again(struct shm *shm, size_t *budget)
 {
     for (int i = 0; i < SHM_LOOKS_AGAIN; i++)
-        if (has_come(shm))
+        if (take_calls(shm) > 0 || has_come(shm))
             return look_at_all(shm, budget, false);
     return 0;
 }

@@ -188,6 +188,31 @@ static struct soft_cq *pop(struct soft_channel *channel)
     return cq;
 }
 
+/* (locked) Takes completions of a queue that is in the list. If it becomes empty it leaves the list, and is armed. */
+static inline int take_pending(struct soft_channel *channel, struct soft_cq *cq, int room, struct ibv_wc *wc)
+{
+    int count = soft_cq_take(cq, room, wc);
+
+    if (cq->count > 0)
+        return count;
+    TAILQ_REMOVE(&channel->pending, cq, link);
+    cq->events = 0;
+    soft_cq_arm(cq, SOFT_ARM_ANY);
+    return count;
+}
+
+/* (locked) Takes completions of all queues in the list, as far as there is room. Any queue with completions is in the
+ * list, because each is armed when it is empty. */
+static int take_all_pending(struct soft_channel *channel, int room, struct ibv_wc *wc)
+{
+    struct soft_cq *cq;
+    int count = 0;
+
+    while (count < room && (cq = TAILQ_FIRST(&channel->pending)) != NULL)
+        count += take_pending(channel, cq, room - count, wc + count);
+    return count;
+}
+
 /* (locked) Drives the device unless an event is pending. The caller then updates the descriptor. */
 static inline __attribute__((always_inline)) void look_for_event(struct soft_channel *channel)
 {
@@ -231,13 +256,35 @@ inline int soft_harvest(struct ibv_comp_channel *ibv, struct ibv_cq **of, int ro
     cq = TAILQ_FIRST(&channel->pending);
     if (cq != NULL) {
         *of = ibv_cq_ex_to_cq(&cq->ibv);
-        count = soft_cq_take(cq, room, wc);
+        count = take_pending(channel, cq, room, wc);
         *left = cq->count > 0;
-        if (!*left) {
-            TAILQ_REMOVE(&channel->pending, cq, link);
-            cq->events = 0;
-            soft_cq_arm(cq, SOFT_ARM_ANY);
-        }
+    }
+    soft_channel_flag(channel);
+    soft_unlock(ibv->context);
+    return count;
+}
+
+/* A poll of each queue would drive the device as many times, so a message for the last one would wait for all others. */
+int soft_poll_channel(struct ibv_comp_channel *ibv, int room, struct ibv_wc *wc)
+{
+    struct soft_channel *channel = (struct soft_channel *)ibv;
+    struct soft_context *context = soft_context_of(ibv->context);
+    struct soft_wire *wire = context->wire;
+
+    soft_lock(ibv->context);
+    if (wire->attended != NULL)
+        wire->attended(wire, ibv->context);
+    int count = take_all_pending(channel, room, wc);
+
+    if (count == 0) {
+        wire->poll_mode = SOFT_POLLS_RESTS;
+        context->inside = channel;
+        soft_progress_patiently(context);
+        context->inside = NULL;
+        wire->poll_mode = SOFT_POLLS_ONCE;
+        count = take_all_pending(channel, room, wc);
+        if (count == 0)
+            soft_nothing_completed(context);
     }
     soft_channel_flag(channel);
     soft_unlock(ibv->context);

@@ -27,6 +27,10 @@ int soft_close_device(struct ibv_context *context);
  * in *cq. While completions remain (*left) the event stays pending; otherwise the queue is armed again. Returns the
  * number of completions, or -1: no queue has an event. */
 int soft_harvest(struct ibv_comp_channel *channel, struct ibv_cq **cq, int room, struct ibv_wc *wc, bool *left);
+/* Polls all completion queues of the channel that have completions, for a caller that polls again soon or calls
+ * soft_stop_polling(): stores at most `room` completions in wc. A queue that becomes empty is armed again. Returns the
+ * number of completions. For contexts without names. */
+int soft_poll_channel(struct ibv_comp_channel *channel, int room, struct ibv_wc *wc);
 /* Advisory data for and from the threads that poll the context (poll_state.h). */
 struct poll_state *soft_poll_state(struct ibv_context *context);
 /* The thread that polled will not poll again, so packets must wake a thread from now on. With `sleeps` it has handled its

@@ -17,7 +17,7 @@
 #include "check/support/streamed.h"
 #include "core/base/bytes.h"
 
-enum { ROUNDS = 60, REACH = 70000 };
+enum { ROUNDS = 60, REACH = TCP_MTU + 5000 };
 
 static struct stream_world {
     struct input input;
@@ -26,7 +26,7 @@ static struct stream_world {
 } * world;
 
 static uint8_t frame[STREAMED_FRAME];
-static uint8_t filling[65536];
+static uint8_t filling[TCP_MTU];
 
 static void look(void)
 {

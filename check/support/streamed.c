@@ -37,7 +37,7 @@ static void connect_qp(struct streamed *device)
         .send_cq = device->cq,
         .recv_cq = device->cq,
         .qp_type = IBV_QPT_RC,
-        .cap = {.max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 1, .max_recv_sge = 1}};
+        .cap = {.max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = STREAMED_SEGMENTS, .max_recv_sge = 1}};
     struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR,
                               .path_mtu = IBV_MTU_256,
                               .dest_qp_num = 0x4321,

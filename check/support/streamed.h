@@ -11,6 +11,7 @@
 #include "soft/link/tcp.h"
 
 #define STREAMED_MEMORY (4 << 20)
+#define STREAMED_SEGMENTS 4 /* of a request */
 #define STREAMED_FRAME (TCP_FRAME_HEADER + TCP_PACKET_MAX + 1)
 
 struct streamed {

@@ -17,10 +17,18 @@
 #include "core/base/bytes.h"
 #include "core/base/clock.h"
 
-enum { SHORT = 100, LONG = 50001, ODD = 7, BIG = 1 << 20, MOMENT_MS = 10, MOMENTS = 1000 };
+enum {
+    SEGMENT = TCP_MTU / STREAMED_SEGMENTS,
+    SHORT = 100,
+    LONG = 50001,
+    ODD = 7,
+    BIG = 1 << 20,
+    MOMENT_MS = 10,
+    MOMENTS = 1000
+};
 
 static struct streamed device;
-static uint8_t payload[LONG], frame[STREAMED_FRAME], got[9 << 20];
+static uint8_t payload[TCP_MTU], frame[STREAMED_FRAME], got[9 << 20];
 static int far;                /* the test's end of the connection */
 static uint32_t round_trip_us; /* that the kernel reports; 0: the true one */
 
@@ -47,7 +55,7 @@ static void setup(void)
     near = accept(listener, NULL, NULL);
     ck_assert_int_ge(near, 0);
     close(listener);
-    for (size_t i = 0; i < LONG; i++)
+    for (size_t i = 0; i < sizeof payload; i++)
         payload[i] = (uint8_t)(i * 31 + 7);
     device = (struct streamed){.memory = NULL};
     streamed_open(&device, near);
@@ -192,6 +200,22 @@ START_TEST(frames_come_in_two_parts)
 }
 END_TEST
 
+/* The longest packet that the link sends is received, too. */
+START_TEST(longest_packet)
+{
+    size_t length = put(WRITE_ONLY, 0, TCP_MTU, 8192);
+
+    for (size_t at = 0; at < length; at += 50000) {
+        say(frame + at, length - at < 50000 ? length - at : 50000);
+        streamed_run(&device);
+    }
+    run_until(1);
+    ck_assert_mem_eq(device.memory + 8192, payload, TCP_MTU);
+    expect_byte(device.memory + 8192 + TCP_MTU, 4096, 0);
+    ck_assert_int_eq(streamed_state(&device), IBV_QPS_RTS);
+}
+END_TEST
+
 /* ---- Lies ---- */
 
 static const struct {
@@ -201,7 +225,7 @@ static const struct {
     {0x03000010, 0},          /* nor of this one */
     {0xff000010, 0},          /**/
     {0x0100000b, 0},          /* no BTH fits in */
-    {0x01010030, 0},          /* longer than any packet */
+    {0x01040030, 0},          /* longer than any packet */
     {0x01ffffff, 0},          /**/
     {0x02000001, 0},          /* a DREQ says no more */
     {0x01000010, 0x00000001}, /* a PSN without the flag */
@@ -424,7 +448,7 @@ enum { BY_ERROR, BY_DEREGISTERING, BY_EARLY_ACK, WAYS };
 static void give_back(int way)
 {
     struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
-    struct roce ack = {.opcode = ACKNOWLEDGE, .psn = 3, .syndrome = SYNDROME_ACK};
+    struct roce ack = {.opcode = ACKNOWLEDGE, .psn = 0, .syndrome = SYNDROME_ACK};
 
     if (way == BY_ERROR) {
         ck_assert_int_eq(soft_modify_qp(device.qp, &error, IBV_QP_STATE), 0);
@@ -439,18 +463,33 @@ static void give_back(int way)
     }
 }
 
+/* A SEND of one packet, whose payload is in several places. */
+static void post_segments(void)
+{
+    struct ibv_sge segments[STREAMED_SEGMENTS];
+    struct ibv_send_wr send = {.opcode = IBV_WR_SEND,
+                               .send_flags = IBV_SEND_SIGNALED,
+                               .sg_list = segments,
+                               .num_sge = STREAMED_SEGMENTS},
+                       *bad;
+
+    for (size_t i = 0; i < STREAMED_SEGMENTS; i++)
+        segments[i] = (struct ibv_sge){(uintptr_t)device.memory + 2 * i * SEGMENT, SEGMENT, device.mr->lkey};
+    ck_assert_int_eq(ibv_post_send(device.qp, &send, &bad), 0);
+}
+
 START_TEST(memory_is_given_back_too_early)
 {
     narrow();
     memset(device.memory, 0x5a, STREAMED_MEMORY);
-    streamed_post(&device, IBV_WR_SEND, 0, 4 * TCP_MTU);
+    post_segments();
     streamed_run(&device);
     ck_assert(device.peer->blocked && !LIST_EMPTY(&device.tcp.gathering));
     give_back(_i);
     ck_assert(device.peer->blocked && LIST_EMPTY(&device.tcp.gathering));
     memset(device.memory, 0xa5, STREAMED_MEMORY);
-    hear(frames(4, (size_t)4 * TCP_MTU));
-    expect_payloads(frames(4, (size_t)4 * TCP_MTU), (size_t)4 * TCP_MTU, 0x5a);
+    hear(frames(1, TCP_MTU));
+    expect_payloads(frames(1, TCP_MTU), TCP_MTU, 0x5a);
 }
 END_TEST
 
@@ -500,6 +539,49 @@ START_TEST(dreq_behind_a_full_socket)
 }
 END_TEST
 
+/* While the socket takes everything the buffer has room for any packet, however many bytes wait for the end of the
+ * step. */
+START_TEST(room_for_the_longest_packet)
+{
+    struct soft_link *link = &device.peer->link;
+    size_t limit, waiting = TCP_FLUSH_BYTES - 1;
+    uint8_t *bytes;
+
+    soft_lock(device.service.context);
+    bytes = link->room(link, waiting, &limit);
+    ck_assert_ptr_nonnull(bytes);
+    memset(bytes, 0, waiting);
+    link->send(link, &device.peer->path, bytes, waiting, waiting);
+    ck_assert(device.peer->is_unsent);
+    ck_assert_ptr_nonnull(link->room(link, TCP_PACKET_MAX + TCP_FRAME_HEADER, &limit));
+    ck_assert_uint_ge(limit, TCP_PACKET_MAX + TCP_FRAME_HEADER);
+    soft_unlock(device.service.context);
+}
+END_TEST
+
+/* A long message asks for an acknowledgement every 2 MiB at least, so that a slow peer is not given up. */
+START_TEST(long_message_asks_often)
+{
+    size_t asked = 0, most = 0, length = frames(BIG * 4 / TCP_MTU, (size_t)BIG * 4);
+
+    streamed_post(&device, IBV_WR_SEND, 0, BIG * 4);
+    streamed_run(&device);
+    hear(length);
+    for (size_t at = 0; at < length;) {
+        uint32_t body = get32(got + at) & 0xffffff;
+        struct roce roce;
+
+        ck_assert(roce_read(&roce, got + at + TCP_FRAME_HEADER, body));
+        asked += roce.payload_length;
+        most = asked > most ? asked : most;
+        asked = roce.ackreq ? 0 : asked;
+        at += TCP_FRAME_HEADER + body;
+    }
+    ck_assert_uint_eq(asked, 0);
+    ck_assert_uint_eq(most, 2 << 20);
+}
+END_TEST
+
 /* ---- Pacing ---- */
 
 /* The kernel paces a connection over a long path, and no other. */
@@ -532,6 +614,7 @@ static Suite *tcp_link_suite(void)
     }
     tcase_add_loop_test(torn, frames_come_byte_by_byte, 0, sizeof lengths / sizeof *lengths);
     tcase_add_test(torn, frames_come_in_two_parts);
+    tcase_add_test(torn, longest_packet);
     tcase_add_loop_test(lies, headers_that_lie, 0, sizeof headers / sizeof *headers);
     tcase_add_loop_test(lies, long_writes_that_are_refused, 0, 2);
     tcase_add_test(lies, region_goes_within_a_payload);
@@ -544,6 +627,8 @@ static Suite *tcp_link_suite(void)
     tcase_add_loop_test(full, long_paths_are_paced, 0, 2);
     tcase_add_test(full, peer_reads_late);
     tcase_add_test(full, dreq_behind_a_full_socket);
+    tcase_add_test(full, room_for_the_longest_packet);
+    tcase_add_test(full, long_message_asks_often);
     tcase_add_loop_test(full, memory_is_given_back_too_early, 0, WAYS);
     return suite;
 }

@@ -21,7 +21,7 @@
 #define SOFT_DETH_BYTES 8
 #define SOFT_XRCETH_BYTES 4
 #define SOFT_HEADER_MAX (SOFT_BTH_BYTES + SOFT_XRCETH_BYTES + SOFT_ATOMIC_BYTES)
-#define SOFT_PACKET_MAX (65536 + SOFT_HEADER_MAX + 3) /* Bytes with the pad; over UDP packets are shorter. */
+#define SOFT_PACKET_MAX (SOFT_MTU_MAX + SOFT_HEADER_MAX + 3) /* bytes with the pad */
 
 #define SOFT_PSN_MASK 0xffffffu
 

@@ -15,6 +15,8 @@
 #include "engine.h"
 #include "mw.h"
 
+#define ASKED_BYTES 2097152 /* maximum payload for which one acknowledgement is asked */
+
 _Static_assert(SOFT_WINDOW_MAX * 4096 <= SOFT_FLIGHT_MAX, "links have room for a window");
 
 static struct soft_send *current(const struct soft_qp *qp)
@@ -160,8 +162,17 @@ int soft_send_slice(const struct soft_qp *qp, struct soft_send *send, uint64_t o
     return payload_of(qp, send, offset, length, slice, nofault);
 }
 
-/* Whether a packet asks for an acknowledgement: at least four times per window, at the end of the window, and at
- * the end of a message. A packet with a PSN below next is a probe. */
+/* The number of packets of which one asks for an acknowledgement: four do in a window, and more if packets are long. So
+ * the peer of a slow path is heard of while it receives a long message. */
+static uint32_t packets_per_answer(const struct soft_qp *qp)
+{
+    uint32_t packets = qp->req.recovery.window / 4, most = ASKED_BYTES / qp->mtu;
+
+    return packets < most ? packets : most;
+}
+
+/* Whether a packet asks for an acknowledgement: one of some, the end of the window, and the end of a message. A packet
+ * with a PSN below next is a probe. */
 static bool ask(struct soft_qp *qp, uint64_t psn, bool last)
 {
     struct soft_requester *req = &qp->req;
@@ -169,7 +180,7 @@ static bool ask(struct soft_qp *qp, uint64_t psn, bool last)
 
     if (psn < req->next)
         return true;
-    if (!last && psn + 1 - req->asked < window / 4 && psn + 1 - req->una < window)
+    if (!last && psn + 1 - req->asked < packets_per_answer(qp) && psn + 1 - req->una < window)
         return false;
     req->asked = psn + 1;
     if (psn == req->high && !soft_is_lossless(qp))

@@ -32,8 +32,9 @@
 #define SOFT_DEVICE_PORT 1    /* the device has one port */
 /* Bytes of a burst that is sent as one UDP datagram (IPv6 over the loopback interface). */
 #define SOFT_BURST_MAX 65488
-/* Bytes of a burst that is built in the link's buffer: four packets of 64 KiB. */
+/* Bytes of a burst that is built in the link's buffer: four packets of 64 KiB, or one of SOFT_MTU_MAX. */
 #define SOFT_BURST_LONG 263168
+#define SOFT_MTU_MAX 262144    /* maximum payload of a packet in bytes; over UDP packets are shorter */
 #define SOFT_BURST_PACKETS 60  /* maximum packets of a burst */
 #define SOFT_FLIGHT_MAX 524288 /* Maximum payload bytes of a queue pair that are sent and not acknowledged. */
 

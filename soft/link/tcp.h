@@ -83,7 +83,7 @@
 #include "tcp_frame.h"
 
 #define TCP_PATIENCE UINT64_C(20000000000) /* ns: an outage that TCP survives (TCP_USER_TIMEOUT) */
-#define TCP_MTU 65536                      /* bytes of payload in a packet */
+#define TCP_MTU SOFT_MTU_MAX               /* bytes of payload in a packet */
 #define TCP_FLUSH_BYTES 65536    /* in a send buffer: it is written to the socket, also within a step */
 #define TCP_RECEIVE_BYTES 262144 /* maximum that one call reads from a socket */
 #define TCP_SHORT_FRAME 4096     /* maximum bytes of a body that is received in the buffer and copied */

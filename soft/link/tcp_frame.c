@@ -7,6 +7,9 @@
 
 #define LENGTH_BITS 24
 
+_Static_assert(TCP_PACKET_MAX == SOFT_MTU_MAX + SOFT_TARGET_HEADERS + 3 && TCP_PACKET_MAX < 1 << LENGTH_BITS,
+               "the engine takes each packet whose frame is valid");
+
 static bool has_valid_length(const struct tcp_frame *frame)
 {
     switch (frame->type) {

@@ -11,7 +11,7 @@
  *   | 1      | 3     | length          | bytes of the body                                                       |
  *   | 4      | 4     | acknowledgement | 0: none; otherwise 0x80 in the first byte, and in the others the PSN of |
  *   |        |       |                 | the last packet that was received in order; processed after the body    |
- *   | 8      |       | body            | of a packet: from the BTH to the pad, without ICRC, 12 to 65,583 bytes; |
+ *   | 8      |       | body            | of a packet: from the BTH to the pad, without ICRC, 12 to 262,191 bytes;|
  *   |        |       |                 | of a DREQ: none                                                         |
  *
  * A header with any other value is an error, after which the receiver reads nothing more from the connection.
@@ -23,8 +23,8 @@
 #include <stdint.h>
 
 #define TCP_FRAME_HEADER 8
-#define TCP_PACKET_MIN 12    /* bytes: a BTH alone */
-#define TCP_PACKET_MAX 65583 /* bytes: the longest headers, 64 KiB of payload and its pad */
+#define TCP_PACKET_MIN 12     /* bytes: a BTH alone */
+#define TCP_PACKET_MAX 262191 /* bytes: the longest headers, 256 KiB of payload and its pad */
 
 enum tcp_frame_type { TCP_FRAME_PACKET = 1, TCP_FRAME_DREQ };
 

@@ -230,6 +230,11 @@ void tcp_flush(struct tcp_peer *peer)
     block(peer, !peer->failed && !is_empty(out));
 }
 
+/* A socket that is not full has taken the whole buffer when it last held TCP_FLUSH_BYTES. So the link is never full only
+ * because a packet is long, a state that no EPOLLOUT would end. */
+_Static_assert(TCP_OUT_BYTES - TCP_FLUSH_BYTES >= TCP_PACKET_MAX + 2 * TCP_FRAME_HEADER,
+               "there is room for any packet while the socket is not full");
+
 uint8_t *tcp_link_room(struct soft_link *link, size_t size, size_t *limit)
 {
     struct tcp_peer *peer = (struct tcp_peer *)link;

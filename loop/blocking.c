@@ -61,14 +61,31 @@ static __attribute__((noinline)) ssize_t wait_or_signal(struct ask *ask)
     return result;
 }
 
+/* The socket has O_NONBLOCK. */
+static __attribute__((noinline)) ssize_t do_not_wait(struct ask *ask)
+{
+    switch (xs_prepare_nonblocking(ask)) {
+    case NONBLOCKING_AT_ONCE:
+        return wait_for(ask);
+    case NONBLOCKING_IN_BACKGROUND:
+        if (xs_start(ask, ask->type) < 0)
+            return -1;
+        return ask->type == EXS_EVT_CONNECT ? xs_fails(EINPROGRESS) : 0;
+    default:
+        return -1;
+    }
+}
+
 /* Start the operation, and with EXS_BLOCK wait for it. Returns 0 or the number of bytes; -1 and errno. */
 static inline __attribute__((always_inline)) ssize_t do_ask(int type, struct ask *ask)
 {
-    ask->type = type;
+    ask->type = (short)type;
     if (xs_enter_ask(ask) < 0)
         return -1;
     if ((ask->flags & (EXS_BLOCK | EXS_INTR)) == 0)
         return xs_start(ask, type);
+    if (ask->flags & EXS_BLOCK && xs_is_nonblocking(ask->sockno))
+        return do_not_wait(ask);
     return ask->flags & EXS_INTR ? wait_or_signal(ask) : wait_for(ask);
 }
 

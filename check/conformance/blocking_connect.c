@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* exs_blocking_accept (5.3.2) and exs_blocking_connect (5.3.4). */
+#include <fcntl.h>
 #include "bodies.h"
 
 /* ---- exs_blocking_accept --------------------------------------------------------------------- */
@@ -77,6 +78,14 @@ static void accept_queue(struct trial *trial)
 
 #define NO_PARAMETER "exs_blocking_accept has no such parameter: asked of the call that it stands for."
 
+static void nonblocking_accept(struct trial *trial)
+{
+    ok_listening(trial);
+    require(trial, exs_fcntl(trial->fd, F_SETFL, O_NONBLOCK) == 0, "it can't be set");
+    trial->listening = false; /* what checks that it still works would wait */
+    outcome(trial, exs_blocking_accept(trial->fd, NULL, NULL));
+}
+
 static const struct row accept_rows[] = {
     {1, EPERM, "exs_blocking_accept(fd, addr_store, addrlen) [no exs_init]", BLOCKING, THESIS,
      accept_uninitialized, NULL},
@@ -92,6 +101,8 @@ static const struct row accept_rows[] = {
     {7, EBADF, "exs_blocking_accept(BAD_FD, addr_store, addrlen)", BLOCKING, UNIMPLEMENTED, accept_bad_fd,
      NULL},
     {8, 0, "exs_blocking_accept(fd, NULL, NULL)", BLOCKING, OURS, accept_no_address, NULL},
+    {9, EAGAIN, "exs_blocking_accept(FD_WITH_O_NONBLOCK, NULL, NULL) [no connection]", BLOCKING, OURS,
+     nonblocking_accept, NULL},
 };
 static const char *const accept_needs[] = {"exs_init", "exs_socket", "exs_bind", "exs_listen", NULL};
 const struct group group_blocking_accept = {"exs_blocking_accept", "5.3.2", accept_needs, ROWS(accept_rows)};
@@ -138,6 +149,16 @@ static void connect_ok(struct trial *trial)
     peer_hear(trial);
 }
 
+static void nonblocking_connect(struct trial *trial)
+{
+    ok_connected(trial);
+    int other = exs_socket(trial->server.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
+
+    outcome(trial,
+            exs_blocking_connect(other, (struct sockaddr *)&trial->server.storage, trial->server.length));
+    exs_close(other, 0, NULL, NULL);
+}
+
 static const struct row connect_rows[] = {
     {1, EPERM, "exs_blocking_connect(fd, ai_addr, ai_addrlen) [no exs_init]", BLOCKING, THESIS,
      connect_uninitialized, NULL},
@@ -148,6 +169,8 @@ static const struct row connect_rows[] = {
     {4, EINVAL, "exs_blocking_connect(LISTENING_FD, ai_addr, ai_addrlen)", BLOCKING, OURS, connect_listener,
      "The second half of test 2: \"already connected or listened to\"."},
     {5, EBADF, "exs_blocking_connect(BAD_FD, ai_addr, ai_addrlen)", BLOCKING, OURS, connect_bad_fd, NULL},
+    {6, EINPROGRESS, "exs_blocking_connect(FD_WITH_O_NONBLOCK, ai_addr, ai_addrlen)", BLOCKING, OURS,
+     nonblocking_connect, NULL},
 };
 static const char *const connect_needs[] = {"exs_init", "exs_socket", NULL};
 const struct group group_blocking_connect = {"exs_blocking_connect", "5.3.4", connect_needs,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* exs_recv (5.2.9), exs_blocking_recv (5.3.5), exs_read (5.3.9): one set of bodies, for whichever call. */
+#include <fcntl.h>
 #include "bodies.h"
 
 struct receive { /* what differs from a correct call */
@@ -325,6 +326,16 @@ static void forked(struct trial *trial)
 
     trial->queue = NULL;
     outcome(trial, call(trial, &receive));
+}
+
+static void nonblocking_read(struct trial *trial)
+{
+    unsigned char byte;
+
+    ok_connected(trial);
+    require(trial, exs_fcntl(trial->fd, F_SETFL, O_NONBLOCK) == 0, "it can't be set");
+    trial->connected = false; /* what checks that it still works would wait */
+    outcome(trial, exs_read(trial->fd, &byte, 1));
 }
 
 #include "recv_rows.h"

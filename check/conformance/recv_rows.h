@@ -99,5 +99,7 @@ static const struct row read_rows[] = {
      NULL},
     {9, ECONNRESET, "exs_read(fd, recv_buf, RECV_BUFSIZE) [the peer was killed]", BLOCKING, OURS, after_reset,
      NULL},
+    {10, EAGAIN, "exs_read(FD_WITH_O_NONBLOCK, recv_buf, RECV_BUFSIZE) [nothing has arrived]", BLOCKING, OURS,
+     nonblocking_read, NULL},
 };
 const struct group group_read = {"exs_read", "5.3.9", recv_needs, ROWS(read_rows)};

@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <exs.h>
+#include <sys/stat.h>
 #include "core/base/log.h"
 #include "core/debug/misuse.h"
+#include "core/sock/sock.h"
 
 /* What an error means in this library, and what to do. */
 static const struct hint {
@@ -23,6 +25,7 @@ static const struct hint {
      "the family must be AF_INET or AF_INET6, the same for socket and address, and the type SOCK_STREAM or "
      "SOCK_SEQPACKET"},
     {EAGAIN, "the operation would have to wait, or a resource is used up for the moment: try again later"},
+    {EALREADY, "an earlier connect is still in progress"},
     {EBADF, "this is not the number of an open EXS socket"},
     {EBUSY, "it is still in use: wait for the pending operations, and close what belongs to it, first"},
     {ECANCELED, "exs_close or exs_cancel ended the operation, or an earlier send has failed"},
@@ -37,6 +40,7 @@ static const struct hint {
             "exceeded"},
     {EHOSTUNREACH, "no host has this address, or no route leads there"},
     {EINTR, "a signal handler ran, and the call has EXS_INTR"},
+    {EINPROGRESS, "the connect continues in the background: wait for EXS_POLLOUT, then read SO_ERROR"},
     {EINVAL, "an argument is not valid, or does not fit the state of the socket"},
     {EIO, "the file became shorter, or cannot be read or written"},
     {EISCONN, "the socket is connected, or connecting, already"},
@@ -102,9 +106,27 @@ static void complete_text(char *text)
     text[ERRMSG_MAX - 1] = 0;
 }
 
+/* A hint that depends on the socket, or NULL. */
+static const char *hint_of_socket(int error, int sockno)
+{
+    struct stat status;
+
+    if (error == EBADF && fstat(sockno, &status) == 0)
+        return S_ISSOCK(status.st_mode) ? "this is a socket of the kernel: EXS needs the number that "
+                                          "exs_socket or exs_accept returned"
+                                        : "this is a file, and not an EXS socket";
+    if (error == ETIMEDOUT)
+        return xs_sock_is_broken(sockno) ? "the peer is gone: its host has stopped answering"
+                                         : "the time limit of the operation is over";
+    return NULL;
+}
+
 static void make_text(char *text, int error)
 {
-    const char *hint = hint_of(error);
+    const char *hint = xs_last_call.sockno >= 0 ? hint_of_socket(error, xs_last_call.sockno) : NULL;
+
+    if (hint == NULL)
+        hint = hint_of(error);
     int length = write_call(text, ERRMSG_MAX);
 
     snprintf(text + length, ERRMSG_MAX - (size_t)length, "%s%s%s", strerrordesc_np(error),

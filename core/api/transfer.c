@@ -37,6 +37,9 @@ static inline int check_connected(const struct sock *sock, bool receives)
 
     if (error == 0)
         return 0;
+    if (sock->state == SOCK_LISTENING)
+        return xs_refuse(ENOTCONN, "socket %d listens: transfer data on the sockets that exs_accept returns",
+                         sock->number);
     return error == ECANCELED ? xs_unreported(sock) : xs_fails(error);
 }
 
@@ -319,17 +322,28 @@ int xs_check_transfer(const struct ask *ask)
     return ask->length > EXS_MSG_MAX ? xs_too_long(ask->length) : 0;
 }
 
+static __attribute__((cold)) int refuse_flags(int unknown)
+{
+    if (unknown & MSG_OOB)
+        return xs_refuse(EOPNOTSUPP, "flags has MSG_OOB: EXS has no urgent data; use a second connection");
+    if (unknown & MSG_MORE)
+        return xs_refuse(EOPNOTSUPP, "flags has MSG_MORE: pass the parts of a message to one exs_sendmsg");
+    return xs_refuse(EOPNOTSUPP, "flags has 0x%x, which this call does not support", (unsigned)unknown);
+}
+
 /* MSG_NOSIGNAL is accepted and changes nothing: no send raises a signal. */
 static int check_send_flags(int flags)
 {
-    return flags & ~(EXS_BLOCK | EXS_INTR | EXS_UNSIGNALED | MSG_NOSIGNAL | MSG_DONTWAIT)
-               ? xs_fails(EOPNOTSUPP)
-               : check_signaling(flags);
+    const int known = EXS_BLOCK | EXS_INTR | EXS_UNSIGNALED | MSG_NOSIGNAL | MSG_DONTWAIT;
+
+    return flags & ~known ? refuse_flags(flags & ~known) : check_signaling(flags);
 }
 
 static int check_recv_flags(int flags)
 {
-    return flags & ~(EXS_BLOCK | EXS_INTR | MSG_WAITALL | MSG_DONTWAIT | MSG_PEEK) ? xs_fails(EOPNOTSUPP) : 0;
+    const int known = EXS_BLOCK | EXS_INTR | MSG_WAITALL | MSG_DONTWAIT | MSG_PEEK;
+
+    return flags & ~known ? refuse_flags(flags & ~known) : 0;
 }
 
 inline int xs_start_send(const struct ask *ask)

@@ -52,12 +52,18 @@ static bool has_to_wait(const struct sock *sock)
            (conn->sending != NULL || conn->onesided_next != NULL || conn->writing == WRITE_SHUT);
 }
 
+/* A connect on a nonblocking socket (nonblocking.c). */
+static bool connects_alone(const struct sock *sock)
+{
+    return sock->opening != NULL && sock->opening->silent;
+}
+
 bool xs_progress_is_needed(const struct queue *home)
 {
     const struct sock *sock;
 
     LIST_FOREACH (sock, &home->socks, at_home) {
-        if (has_to_wait(sock) || sock->closes_in_background)
+        if (has_to_wait(sock) || sock->closes_in_background || connects_alone(sock))
             return true;
     }
     return false;

@@ -34,7 +34,8 @@ struct destination {
 /* A request: the arguments of a call on a socket. Owned by the caller, during the call. It is cleared for each
  * message, so it is kept small: arguments that only some types of operation have share a union. */
 struct ask {
-    int type; /* EXS_EVT_: of the operation's event */
+    short type;       /* EXS_EVT_: of the operation's event */
+    bool nonblocking; /* the call has EXS_BLOCK, and the socket O_NONBLOCK (nonblocking.c) */
     int sockno;
     int flags;
     int count; /* of files, of accepts */

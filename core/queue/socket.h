@@ -78,7 +78,7 @@ struct sock {
     int number;        /* the descriptor that stands for the socket (table.c), */
     uint64_t identity; /* as long as the descriptor has this identity (fds.h) */
     int family, type;
-    int fd_flags, status_flags; /* exs_fcntl */
+    _Atomic int status_flags; /* O_NONBLOCK or 0. Pairs with nothing (nonblocking.c) */
     enum sock_state state;
     pthread_mutex_t guard; /* guards a socket without a home */
     /* The queue that drives the socket; a reference; written once. The store pairs with the load by a thread that finds
@@ -107,6 +107,7 @@ struct sock {
     bool is_followed;          /* a poll or a close waits for changes of the connection */
 
     struct op *opening;        /* the connect, until it is established */
+    int connect_error;         /* SO_ERROR: why the last connect in the background failed, or 0 */
     struct op *closing;        /* the close, until it is done */
     bool lingers;              /* the event of the close reports whether all that was sent has arrived */
     bool closes_in_background; /* the library's thread drives the close (progress.c) */

@@ -196,12 +196,11 @@ static int append_accepts(struct sock *listener, struct queue *queue, struct op_
 
 /* ---- Requests ------------------------------------------------------------------------------------ */
 
-/* Answer a request for the next accept, or refuse a request that is not valid, which uses up no accept. Called
- * with the listener's lock. */
-static void respond(struct sock *listener, struct request *request)
+/* Answer a request for this accept, which a request that is not valid, and is refused, does not use. Called with the
+ * listener's lock. */
+static void respond(struct sock *listener, struct request *request, struct op *op)
 {
     struct hello peer;
-    struct op *op = next_accept(listener);
     int reason = xs_hello_unpack(&peer, request->private_data, request->length, listener->type);
 
     if (reason != HELLO_OK) {
@@ -241,7 +240,7 @@ void xs_listener_match(struct sock *listener)
 
     xs_incoming_match(listener);
     while ((request = take_request(listener)) != NULL) {
-        respond(listener, request);
+        respond(listener, request, next_accept(listener));
         free(request);
     }
     xs_poll_look(listener);
@@ -343,6 +342,25 @@ unwind:
     return -1;
 }
 
+/* An accept that must not wait found no connection: answer the requests, as for a blocking accept, so that a later accept
+ * finds the connections. */
+static void answer_requests(struct sock *listener)
+{
+    struct waiter none = {0};
+    struct op stand_in = {.waiter = &none};
+
+    if (!STAILQ_EMPTY(&listener->accepts))
+        return; /* requests wait only for room */
+    while (listener->requests_held > 0 && xs_incoming_room(listener, &stand_in) == ROOM) {
+        struct request *request = TAILQ_FIRST(&listener->requests);
+
+        TAILQ_REMOVE(&listener->requests, request, link);
+        listener->requests_held--;
+        respond(listener, request, &stand_in);
+        free(request);
+    }
+}
+
 /* One element stands for all connections, so it has no room for their addresses. */
 static int check_multishot(const struct ask *ask)
 {
@@ -388,7 +406,10 @@ int xs_start_accept(const struct ask *ask)
         xs_invalid("socket %d does not listen", ask->sockno);
     else if (!xs_listener_hears(listener))
         errno = ENODEV;
-    else
+    else if (ask->nonblocking && !xs_incoming_has_arrived(listener)) {
+        answer_requests(listener);
+        errno = EAGAIN;
+    } else
         result = start(listener, ask, queue);
     xs_sock_put_locked(listener);
     xs_queue_put(queue);

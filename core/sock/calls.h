@@ -7,12 +7,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct ask;
 struct polling;
 struct waiter;
 
 /* A signal handler ran while the waiter waited for an operation on this socket. The operation ends with EINTR as soon
  * as possible, unless it completes before. Either way it is delivered to the waiter. */
 void xs_interrupt(int sockno, const struct waiter *waiter);
+
+/* Returns true if a call with EXS_BLOCK on this socket must not wait. */
+bool xs_is_nonblocking(int sockno);
+/* Changes a request with EXS_BLOCK on such a socket. NONBLOCKING_AT_ONCE: it can be started, and ends as soon as the device
+ * has the bytes. NONBLOCKING_IN_BACKGROUND: the caller must start it without a waiter. NONBLOCKING_NEVER: the call fails,
+ * with errno. */
+enum nonblocking { NONBLOCKING_AT_ONCE, NONBLOCKING_IN_BACKGROUND, NONBLOCKING_NEVER };
+enum nonblocking xs_prepare_nonblocking(struct ask *ask);
 
 /* Returns true if the program has closed the socket's number by close(2). The socket itself is still open then. */
 bool xs_number_is_lost(int sockno);

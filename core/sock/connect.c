@@ -10,6 +10,7 @@
 #include "core/base/log.h"
 #include "core/base/settings.h"
 #include "core/conn/conn.h"
+#include "core/conn/progress.h"
 #include "core/conn/upcalls.h"
 #include "core/device/registry.h"
 #include "core/queue/ask.h"
@@ -131,6 +132,8 @@ void xs_open_failed(struct sock *sock, int error)
     struct op *op = sock->opening;
 
     sock->opening = NULL;
+    if (op->silent)
+        sock->connect_error = error;
     xs_queue_time(atomic_load(&sock->home), sock, 0);
     xs_host_end(sock);
     drop_device(sock);
@@ -290,6 +293,7 @@ static int start(struct sock *sock, const struct ask *ask, uint64_t limit, struc
         return -1;
     sock->opening = op;
     sock->state = SOCK_CONNECTING;
+    sock->connect_error = 0;
     if (lookup != NULL ? xs_host_begin(sock, lookup, deadline) == 0 : xs_connect_address(sock, deadline) == 0)
         return 0;
 
@@ -337,12 +341,14 @@ int xs_start_connect(const struct ask *ask)
 
     if (sock == NULL)
         return -1;
-    if (sock->state != SOCK_FRESH && sock->state != SOCK_BOUND) {
+    if (ask->nonblocking && (sock->state == SOCK_CONNECTING || sock->state == SOCK_CONNECTED)) {
+        errno = sock->state == SOCK_CONNECTING ? EALREADY : EISCONN;
+    } else if (sock->state != SOCK_FRESH && sock->state != SOCK_BOUND) {
         xs_invalid("socket %d listens or is connected already", ask->sockno);
-    } else if (xs_check_queue(ask->qhandle, ask->waiter, false, &queue) &&
+    } else if (xs_check_queue(ask->nonblocking ? NULL : ask->qhandle, ask->waiter, ask->nonblocking, &queue) &&
                check_timeout(ask->to->timeout, &limit) == 0 && check_peer(sock, ask, &lookup) == 0 &&
                xs_sock_home(sock, ask->waiter != NULL ? NULL : queue) == 0) {
-        result = start(sock, ask, limit, queue, lookup);
+        result = ask->nonblocking && xs_progress_drive(sock) < 0 ? -1 : start(sock, ask, limit, queue, lookup);
         if (result < 0)
             xs_queue_strip(atomic_load(&sock->home), 1); /* references: the socket's only */
     }

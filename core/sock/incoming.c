@@ -227,6 +227,18 @@ static struct op *accept_for(struct sock *listener, const struct sock *sock, uin
     return now - sock->since >= OWN_LIMIT_NS ? STAILQ_FIRST(&listener->accepts) : NULL;
 }
 
+bool xs_incoming_has_arrived(const struct sock *listener)
+{
+    const struct sock *sock;
+    uint64_t now = now_ns();
+
+    TAILQ_FOREACH (sock, &listener->arrived, incoming) {
+        if (sock->alone || now - sock->since >= OWN_LIMIT_NS)
+            return true;
+    }
+    return false;
+}
+
 void xs_incoming_match(struct sock *listener)
 {
     struct sock *sock, *next;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include "core/base/log.h"
 #include "core/conn/conn.h"
+#include "core/conn/progress.h"
 #include "core/queue/ask.h"
 #include "core/queue/wait.h"
 #include "sock.h"
@@ -54,7 +55,7 @@ int xs_start_shutdown(const struct ask *ask)
 
     if (sock == NULL)
         return -1;
-    if (!xs_check_queue(ask->qhandle, ask->waiter, false, &queue))
+    if (!xs_check_queue(ask->nonblocking ? NULL : ask->qhandle, ask->waiter, ask->nonblocking, &queue))
         ;
     else if (sock->state != SOCK_CONNECTED)
         errno = ENOTCONN;
@@ -62,6 +63,8 @@ int xs_start_shutdown(const struct ask *ask)
         result = xs_unreported(sock);
     else
         result = begin_shutdown(sock, ask->how, queue, ask->ahandle, ask->waiter);
+    if (result == 0 && ask->nonblocking)
+        xs_progress_ensure(sock);
     xs_sock_put_locked(sock);
     xs_queue_put(queue);
     return result;

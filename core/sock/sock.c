@@ -69,6 +69,18 @@ inline void xs_sock_put_locked(struct sock *sock)
     xs_sock_put(sock);
 }
 
+bool xs_sock_is_broken(int number)
+{
+    int saved = errno;
+    struct sock *sock = xs_sock_get_locked(number);
+    bool is_broken = sock != NULL && sock->conn != NULL && conn_broken(sock->conn);
+
+    if (sock != NULL)
+        xs_sock_put_locked(sock);
+    errno = saved;
+    return is_broken;
+}
+
 void xs_sock_settle(struct sock *sock, struct queue *queue)
 {
     xs_queue_ref(queue);
@@ -322,6 +334,19 @@ void xs_sock_timeout(struct sock *sock)
 
 /* ---- Calls --------------------------------------------------------------------------------------------- */
 
+/* The thesis specifies this errno for all three arguments (5.3.11). */
+static int refuse_kind(int family, int type, int protocol)
+{
+    if (family != PF_INET && family != PF_INET6)
+        return xs_refuse(EAFNOSUPPORT, "family is %d: it must be PF_INET or PF_INET6", family);
+    if (type == SOCK_DGRAM)
+        return xs_refuse(EAFNOSUPPORT, "socktype is SOCK_DGRAM: EXS has no datagrams; SOCK_SEQPACKET keeps the "
+                                       "boundaries of messages on a connection");
+    if (type != SOCK_STREAM && type != SOCK_SEQPACKET)
+        return xs_refuse(EAFNOSUPPORT, "socktype is %d: it must be SOCK_STREAM or SOCK_SEQPACKET", type);
+    return xs_refuse(EAFNOSUPPORT, "protocol is %d: it must be 0, or IPPROTO_TCP for a SOCK_STREAM", protocol);
+}
+
 int exs_socket(int family, int socktype, int protocol)
 {
     int flags = socktype & (SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -330,10 +355,8 @@ int exs_socket(int family, int socktype, int protocol)
         return -1;
     socktype &= ~flags;
     if ((family != PF_INET && family != PF_INET6) || (socktype != SOCK_STREAM && socktype != SOCK_SEQPACKET) ||
-        (protocol != 0 && (protocol != IPPROTO_TCP || socktype != SOCK_STREAM))) {
-        errno = EAFNOSUPPORT; /* the thesis specifies this errno for all three (5.3.11) */
-        return -1;
-    }
+        (protocol != 0 && (protocol != IPPROTO_TCP || socktype != SOCK_STREAM)))
+        return refuse_kind(family, socktype, protocol);
     struct sock *sock = xs_sock_new(family, socktype);
 
     if (sock == NULL)
@@ -341,7 +364,7 @@ int exs_socket(int family, int socktype, int protocol)
     int number = sock->number;
 
     if ((flags & SOCK_NONBLOCK) != 0)
-        sock->status_flags = O_NONBLOCK;
+        xs_sock_set_status(sock, O_NONBLOCK);
     xs_sock_publish(sock);
     xs_sock_put(sock);
     return number;
@@ -365,7 +388,7 @@ int exs_fcntl(int sockno, int cmd, ...)
         result = O_RDWR | sock->status_flags;
         break;
     case F_SETFL:
-        sock->status_flags = value & O_NONBLOCK;
+        xs_sock_set_status(sock, value);
         break;
     case F_GETFD:
     case F_SETFD:

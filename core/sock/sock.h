@@ -35,6 +35,8 @@ bool xs_sock_remove(struct sock *sock);
 /* Makes a socket, with a reference for the caller. It can be found by its number only after xs_sock_publish(), so the
  * caller initializes it first. Returns NULL and errno on failure. */
 struct sock *xs_sock_new(int family, int type);
+/* Sets or clears O_NONBLOCK, as `flags` says (nonblocking.c). */
+void xs_sock_set_status(struct sock *sock, int flags);
 void xs_sock_publish(struct sock *sock);
 /* Returns the number of a listener of this process at this port, or -1. Takes no lock. */
 int xs_sock_listening(in_port_t port);
@@ -63,6 +65,8 @@ struct sock *xs_sock_lock_at_once(int number);
 /* Like xs_sock_get_locked(), at the beginning of the public function `call`: errno may also be one of xs_enter(). */
 struct sock *xs_sock_enter(const char *call, int number);
 void xs_sock_put_locked(struct sock *sock);
+/* Returns true if the socket's connection is broken. Keeps errno. */
+bool xs_sock_is_broken(int number);
 
 /* Makes `queue` the home of a socket that has none. The socket's guard and the queue's lock must be held. The socket
  * takes a reference of the queue, and the queue one of the socket, which xs_sock_leave() drops. */
@@ -154,6 +158,8 @@ enum incoming_room xs_incoming_room(struct sock *listener, const struct op *op);
  * memory is not available; then the caller still owns the request's id. */
 bool xs_incoming_request(struct sock *listener, struct request *request, const struct hello *peer,
                          const struct op *op);
+/* Can a blocking accept return a connection at once? */
+bool xs_incoming_has_arrived(const struct sock *listener);
 /* Matches arrived connections with accepts. */
 void xs_incoming_match(struct sock *listener);
 /* Handles a CM event of a half-open or arrived connection. */

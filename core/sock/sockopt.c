@@ -52,7 +52,7 @@ static void get_error(const struct sock *sock, union value *value)
 {
     const struct conn *conn = sock->conn;
 
-    value->number = 0;
+    value->number = sock->connect_error;
     if (sock->state == SOCK_CONNECTED && !(conn->reading == READ_ENDED && conn->error == ECONNRESET))
         value->number = conn->error;
 }

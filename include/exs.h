@@ -35,10 +35,10 @@ extern "C" {
 /* ---- Versions and handles ------------------------------------------------------------ */
 
 /* [ours] The version of this header; exs_version_string() has that of the library that the program runs with. */
-#define EXS_VERSION_MAJOR 2
-#define EXS_VERSION_MINOR 1
+#define EXS_VERSION_MAJOR 3
+#define EXS_VERSION_MINOR 0
 #define EXS_VERSION_PATCH 0
-/* [ours] The same as one number that grows with each version: 0x020100 is 2.1.0. */
+/* [ours] The same as one number that grows with each version: 0x030000 is 3.0.0. */
 #define EXS_VERSION_HEX ((EXS_VERSION_MAJOR << 16) | (EXS_VERSION_MINOR << 8) | EXS_VERSION_PATCH)
 
 #define EXS_VERSION1 1           /* [ES-API] */
@@ -286,7 +286,7 @@ int exs_init(int version);
  * then on every call fails with EPERM, until exs_init. EBUSY, and nothing changes: it would be the last one,
  * and there are sockets, queues or registered memory. */
 int exs_fini(void);
-/* [ours] The version of the library, "2.1.0" for one, never NULL. See EXS_VERSION_MAJOR. */
+/* [ours] The version of the library, "3.0.0" for one, never NULL. See EXS_VERSION_MAJOR. */
 const char *exs_version_string(void);
 
 /* [ours] Why the calling thread's last call failed, in one sentence: which argument, which value, which limit. It goes

@@ -67,6 +67,9 @@ ffi.cdef("""
     ssize_t exs_sendfile(int sockno, const exs_xferfile_t *sendvec, int sendvec_cnt, int flags, exs_qhandle_t qhandle,
                          exs_ahandle_t ahandle);
 
+    exs_mhandle_t exs_mregister(void *addr, size_t size, int flags);
+    int exs_mderegister(exs_mhandle_t mhandle, int flags);
+
     exs_qhandle_t exs_qcreate(int depth);
     int exs_qdelete(exs_qhandle_t qhandle);
     int exs_qdequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, const struct timeval *timeout);

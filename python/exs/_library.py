@@ -30,7 +30,7 @@ def start_library() -> None:
 
 def version() -> str:
     """The version of libexs, "3.0.0" for example."""
-    return ffi.string(lib.exs_version_string()).decode()
+    return str(ffi.string(lib.exs_version_string()).decode())
 
 
 def last_error() -> OSError:
@@ -102,7 +102,7 @@ def device_of(number: int) -> str:
     """The name of the RDMA device that carries a connection, "soft0" for example."""
     room = ffi.new("char[64]")
     check(lib.exs_getdevice(number, room, 64))
-    return ffi.string(room).decode()
+    return str(ffi.string(room).decode())
 
 
 def file_element(file: Any, offset: int, count: Any) -> Tuple[Any, int]:

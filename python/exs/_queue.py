@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from exs._exs import ffi, lib
 from exs._library import NO_TIME, check, event_error, last_error, start_library
@@ -61,16 +61,16 @@ class Queue:
         self.loop.remove_reader(lib.exs_qfd(handle))
         check(lib.exs_qdelete(handle))
 
-    def start(self, done: Callable[[int], None], call: Callable[..., int], *arguments: Any, multishot: bool = False) -> None:
-        """Starts an operation: call(*arguments, queue, ahandle), and NULL as the region of a transfer. done gets its result, or -errno; of a multishot
+    def start(self, done: Callable[[int], None], call: Callable[..., int], *arguments: Any, last: Tuple[Any, ...] = (),
+              multishot: bool = False) -> None:
+        """Starts an operation: call(*arguments, queue, ahandle, *last). done gets its result, or -errno; of a multishot
         operation each, of which the one with an error is the last."""
         self._last += 1
         key = self._last
         self._operations[key] = done
         if multishot:
             self._multishot.add(key)
-        region = (ffi.NULL,) if call in (lib.exs_send, lib.exs_recv) else ()
-        if call(*arguments, self._handle, ffi.cast("void *", key), *region) == -1:
+        if call(*arguments, self._handle, ffi.cast("void *", key), *last) == -1:
             error = last_error()
             self._forget(key)
             raise error
@@ -98,8 +98,10 @@ class Queue:
                 done(result)
             except Exception as error:  # pylint: disable=broad-except # as asyncio does with callbacks
                 self.loop.call_exception_handler({"message": "exs.aio: a callback failed", "exception": error})
-        # After the tasks that these events have woken: what they have started goes first.
-        self.loop.call_soon(self._prepare)
+        if count > 0:
+            self.loop.call_soon(self._prepare)  # after the tasks that these events wake: what they start goes first
+        else:
+            self._prepare()
 
     def _prepare(self) -> None:
         if self._handle is not None:

@@ -100,14 +100,14 @@ class socket:  # pylint: disable=invalid-name,too-many-public-methods
         return self._timeout != 0
 
     def _flags(self, flags: int) -> int:
-        return flags | _WAIT | (_socket.MSG_DONTWAIT if self._timeout == 0 else 0)
+        return int(flags | _WAIT | (_socket.MSG_DONTWAIT if self._timeout == 0 else 0))
 
     # ---- Connections ------------------------------------------------------------------------------------------------
 
     def _resolve(self, address: Tuple[Any, ...], flags: int = 0) -> bytes:
         host, port = address[:2]
         found = _socket.getaddrinfo(host or None, port, self.family, _socket.SOCK_STREAM, 0, flags)
-        resolved = found[0][4]
+        resolved: Tuple[Any, ...] = found[0][4]
         if len(address) > 2:
             resolved = resolved[:2] + tuple(address[2:])
         return pack_address(self.family, resolved)
@@ -123,7 +123,7 @@ class socket:  # pylint: disable=invalid-name,too-many-public-methods
 
     def _readable(self) -> bool:
         watched = ffi.new("exs_pollfd_t *", {"exs_fd": self._number, "exs_events": lib.EXS_POLLIN})
-        return check(lib.exs_poll(watched, 1, lib.EXS_BLOCK, NO_TIME, ffi.NULL, ffi.NULL)) != 0
+        return check(lib.exs_poll(watched, 1, lib.EXS_BLOCK, NO_TIME, ffi.NULL, ffi.NULL)) > 0
 
     def accept(self) -> Tuple[socket, Tuple[Any, ...]]:
         """A new socket, and the address of its peer."""
@@ -192,7 +192,7 @@ class socket:  # pylint: disable=invalid-name,too-many-public-methods
             raise ValueError("negative buffersize in recv")
         room = _allocate("char[]", bufsize)
         length = wait_for(lib.exs_recv, self._number, room, bufsize, self._flags(flags), ffi.NULL, ffi.NULL, ffi.NULL)
-        return ffi.buffer(room, length)[:]
+        return bytes(ffi.buffer(room, length))
 
     def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
         """Receives into a buffer that can be written, without a copy; how many bytes. nbytes 0: as many as it holds."""

@@ -89,7 +89,7 @@ class Server(asyncio.AbstractServer):
 
     def _accept(self, handle: Any, ahandle: Any) -> int:
         self._element.exs_ahandle = ahandle
-        return lib.exs_accept(self._number, self._element, 1, lib.EXS_MULTISHOT, handle)
+        return int(lib.exs_accept(self._number, self._element, 1, lib.EXS_MULTISHOT, handle))
 
     def _accepted(self, result: int) -> None:
         if result < 0:  # the listener is closed

@@ -27,7 +27,8 @@
 #define ROCE_SHARES 16       /* a power of two: contexts of a user and network namespace */
 #define ROCE_QP1 ROCE_SHARES /* index of the socket of queue pair 1 */
 #define ROCE_SOCKETS (ROCE_SHARES + 1)
-#define ROCE_PATIENCE_MS 2000 /* how long a joining process waits for another */
+/* How long a joining process waits for another, which may get little CPU time. */
+#define ROCE_PATIENCE_MS 5000
 
 enum roce_family { ROCE_IPV4, ROCE_IPV6, ROCE_FAMILIES };
 

@@ -351,6 +351,29 @@ class Protocols(unittest.IsolatedAsyncioTestCase):
         await asyncio.wait_for(other.ended, PATIENCE)
         peer.ended.set_result(None)
 
+    async def test_buffered_protocol(self):
+        class Buffered(asyncio.BufferedProtocol):
+            """Gets data into 10 bytes, again and again."""
+
+            def __init__(self, ended):
+                self.room, self.received, self.ended = bytearray(10), b"", ended
+
+            def get_buffer(self, sizehint):
+                return self.room
+
+            def buffer_updated(self, nbytes):
+                self.received += self.room[:nbytes]
+
+            def connection_lost(self, exc):
+                self.ended.set_result(exc)
+        peer = await self.peer()
+        buffered = Buffered(peer.ended)
+        peer.transport.set_protocol(buffered)
+        self.transport.write(b"0123456789abcdef!")
+        self.transport.close()
+        self.assertIsNone(await asyncio.wait_for(peer.ended, PATIENCE))
+        self.assertEqual(buffered.received, b"0123456789abcdef!")
+
     async def test_protocol_that_fails(self):
         peer = await self.peer()
         told = []

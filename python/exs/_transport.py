@@ -72,10 +72,24 @@ class Transport(asyncio.Transport):  # pylint: disable=too-many-instance-attribu
             self._deliver(result)
             self._receive()
 
+    def _pass_on(self, data: Any) -> None:
+        if not isinstance(self._protocol, asyncio.BufferedProtocol):
+            self._protocol.data_received(data[:])
+            return
+        with memoryview(data) as left:
+            while len(left) > 0:
+                target = memoryview(self._protocol.get_buffer(len(left))).cast("B")
+                length = min(len(target), len(left))
+                if length == 0:
+                    raise RuntimeError("get_buffer() returned an empty buffer")
+                target[:length] = left[:length]
+                self._protocol.buffer_updated(length)
+                left = left[length:]
+
     def _deliver(self, result: int) -> None:
         try:
             if result > 0:
-                self._protocol.data_received(ffi.buffer(self._room, result)[:])
+                self._pass_on(ffi.buffer(self._room, result))
             elif result == 0:
                 self._at_end = True
                 if not self._protocol.eof_received():

@@ -437,6 +437,8 @@ int exs_qdequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, con
 /* [ours] The descriptor to watch for reading, level-triggered: readable while exs_qdequeue has
  * something to do. It belongs to the queue. */
 int exs_qfd(exs_qhandle_t qhandle);
+/* Value of budget_us: for event loops, what the queue's mode (EXS_SPIN, exs_qmodify) gives to an iteration. */
+#define EXS_LOOP_BUDGET (-1)
 /* [ours] Like exs_qdequeue with {0,0}; if there is no event, polls for up to budget_us microseconds, 0 to
  * EXS_WAIT_US_MAX, without sleeping. */
 int exs_qpoll(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, int budget_us);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * exs_ev.h - an event queue as a libev watcher [ours].
+ * exs_ev.h - an event queue as a libev watcher [ours]. This header is all of it: link with -lev.
  *
  *   static void events_cb (EV_P_ exs_ev *w, exs_event_t *events, int count) { ... }
  *
@@ -10,7 +10,7 @@
  *
  * The watcher is a plain struct of the user's, with a data member, as libev's own are. Its callback
  * gets the events that are there, never none of them. Inside the callback it is safe to stop the
- * watcher, to close sockets and to delete the queue (once the watcher is stopped).
+ * watcher, and then to free it, to close sockets and to delete the queue (once the watcher is stopped).
  * Priority (exs_ev_set_priority) is libev's, and so are ev_ref and ev_unref around a started watcher.
  */
 #ifndef EXS_EV_H
@@ -22,21 +22,77 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-#pragma GCC visibility push(default)
 
 #define EXS_EV_BATCH 64 /* most events of one callback */
 
 typedef struct exs_ev {
-    ev_io io; /* private */
+    ev_io io; /* private; its data is NULL, or the flag of the callback that is running, an int */
     void (*cb)(EV_P_ struct exs_ev *w, exs_event_t *events, int count);
     void *data; /* the user's */
     exs_qhandle_t queue;
 } exs_ev;
 
+static inline void exs_ev_stop(EV_P_ exs_ev *w)
+{
+    if (!ev_is_active(&w->io))
+        return;
+    ev_io_stop(EV_A_ & w->io);
+    exs_qprepare(w->queue);
+    if (w->io.data) {
+        *(int *)w->io.data = 1;
+        w->io.data = NULL;
+    }
+}
+
+/* private: 0 if the callback has stopped the watcher, which may be freed then. A callback may run the loop, which may
+ * call this watcher again. */
+static inline int exs_ev__call(EV_P_ exs_ev *w, exs_event_t *events, int count)
+{
+    int stopped = 0, *outer = (int *)w->io.data;
+
+    w->io.data = &stopped;
+    w->cb(EV_A_ w, events, count);
+    if (!stopped)
+        w->io.data = outer;
+    else if (outer)
+        *outer = 1;
+    return !stopped;
+}
+
+/* private: busy polling goes on after a callback only if no other watcher is pending. */
+static inline void exs_ev__ready(EV_P_ ev_io *io, int revents)
+{
+    exs_ev *w = (exs_ev *)io; /* its first member */
+    exs_event_t events[EXS_EV_BATCH];
+    int count;
+
+    (void)revents;
+    while ((count = exs_qpoll(w->queue, events, EXS_EV_BATCH, EXS_LOOP_BUDGET)) > 0) {
+        if (!exs_ev__call(EV_A_ w, events, count))
+            return;
+        if (ev_pending_count(EV_A) > 0)
+            break;
+    }
+    if (count < 0)
+        exs_ev_stop(EV_A_ w); /* the queue was deleted, or this is a forked child */
+    else
+        exs_qprepare(w->queue);
+}
+
 /* Set the queue of a stopped watcher. */
-void exs_ev_set(exs_ev *w, exs_qhandle_t queue);
-void exs_ev_start(EV_P_ exs_ev *w);
-void exs_ev_stop(EV_P_ exs_ev *w);
+static inline void exs_ev_set(exs_ev *w, exs_qhandle_t queue)
+{
+    w->queue = queue;
+    w->io.data = NULL;
+    ev_set_cb(&w->io, exs_ev__ready);
+    ev_io_set(&w->io, exs_qfd(queue), EV_READ);
+}
+
+static inline void exs_ev_start(EV_P_ exs_ev *w)
+{
+    if (w->io.fd >= 0)
+        ev_io_start(EV_A_ & w->io);
+}
 
 /* Initialise a watcher; data is left as it is. */
 #define exs_ev_init(w, callback, q)                                                                            \
@@ -50,7 +106,6 @@ void exs_ev_stop(EV_P_ exs_ev *w);
 #define exs_ev_priority(w) ev_priority(&(w)->io)
 #define exs_ev_set_priority(w, pri) ev_set_priority(&(w)->io, (pri))
 
-#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -8,9 +8,9 @@
  *   exs_glib_add(queue, events_cb, data);
  *
  * or exs_glib_source_new, exs_glib_set_callback and g_source_attach, for a context or a priority of one's own.
- * The callback gets the events that are there, never none of them; more than EXS_GLIB_BATCH come in the loop's
- * next turn. It returns G_SOURCE_CONTINUE, or G_SOURCE_REMOVE. Inside it is safe to destroy the source, to
- * close sockets and to delete the queue (once the source is destroyed).
+ * The callback gets the events that are there, never none of them. It returns G_SOURCE_CONTINUE, or
+ * G_SOURCE_REMOVE. Inside it is safe to destroy the source, to close sockets and to delete the queue (once the
+ * source is destroyed).
  */
 #ifndef EXS_GLIB_H
 #define EXS_GLIB_H
@@ -33,20 +33,22 @@ struct exs_glib__source {
 /* private */
 static inline gboolean exs_glib__ready(GSource *source, GSourceFunc callback, gpointer data)
 {
-    static const struct timeval now = {0, 0};
     exs_qhandle_t queue = ((struct exs_glib__source *)source)->queue;
     exs_event_t events[EXS_GLIB_BATCH];
+    gboolean result = G_SOURCE_CONTINUE;
+    int count = 0;
 
     if (callback == NULL)
         return G_SOURCE_REMOVE; /* the queue keeps its events */
-    int count = exs_qdequeue(queue, events, EXS_GLIB_BATCH, &now);
-
+    while (result == G_SOURCE_CONTINUE &&
+           (count = exs_qpoll(queue, events, EXS_GLIB_BATCH, EXS_LOOP_BUDGET)) > 0) {
+        result = ((exs_glib_cb)(void (*)(void))callback)(queue, events, count, data);
+        if (g_source_is_destroyed(source))
+            return G_SOURCE_REMOVE; /* the queue may have been deleted */
+    }
     if (count < 0)
-        return G_SOURCE_REMOVE; /* the queue was deleted under its source */
-    gboolean result =
-        count == 0 ? G_SOURCE_CONTINUE : ((exs_glib_cb)(void (*)(void))callback)(queue, events, count, data);
-
-    exs_qprepare(queue); /* the loop sleeps next; a queue that the callback has deleted is refused */
+        return G_SOURCE_REMOVE; /* the queue was deleted, or this is a forked child */
+    exs_qprepare(queue);
     return result;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * exs_libevent.h - an event queue as an event of libevent [ours]. This header is all of it: link with
- * -levent_core, named before -lexs, since libev, which that is linked to, has functions of the same names.
+ * -levent_core.
  *
  *   static void events_cb(exs_libevent *w, exs_event_t *events, int count) { ... }
  *
@@ -10,8 +10,8 @@
  *   exs_libevent_add(&w);
  *
  * The struct is the user's, with a data member. Its callback gets the events that are there, never none of
- * them; more than EXS_LIBEVENT_BATCH come in the loop's next turn. Inside it is safe to delete and free the
- * struct, to close sockets and to delete the queue (once exs_libevent_del was called).
+ * them. Inside it is safe to delete and free the struct, to close sockets and to delete the queue (once
+ * exs_libevent_del was called).
  */
 #ifndef EXS_LIBEVENT_H
 #define EXS_LIBEVENT_H
@@ -31,33 +31,45 @@ typedef struct exs_libevent {
     void (*cb)(struct exs_libevent *w, exs_event_t *events, int count);
     void *data; /* the user's */
     exs_qhandle_t queue;
+    int *stopped; /* private: a flag of the callback that is running, if one is */
 } exs_libevent;
 
 typedef void (*exs_libevent_cb)(exs_libevent *w, exs_event_t *events, int count);
 
 static inline int exs_libevent_del(exs_libevent *w)
 {
+    if (event_pending(&w->io, EV_READ, NULL))
+        exs_qprepare(w->queue);
+    if (w->stopped) {
+        *w->stopped = 1;
+        w->stopped = NULL;
+    }
     return event_del(&w->io);
 }
 
-/* private */
+/* private: busy polling goes on after a callback only if no other event of the base is active. */
 static inline void exs_libevent__ready(evutil_socket_t fd, short what, void *arg)
 {
-    static const struct timeval now = {0, 0};
     exs_libevent *w = (exs_libevent *)arg;
-    exs_qhandle_t queue = w->queue;
+    struct event_base *base = event_get_base(&w->io);
     exs_event_t events[EXS_LIBEVENT_BATCH];
-    int count = exs_qdequeue(queue, events, EXS_LIBEVENT_BATCH, &now);
+    int count, stopped = 0;
 
     (void)fd;
     (void)what;
-    if (count < 0) {
-        exs_libevent_del(w); /* the queue was deleted under an event that is added */
-        return;
+    while ((count = exs_qpoll(w->queue, events, EXS_LIBEVENT_BATCH, EXS_LOOP_BUDGET)) > 0) {
+        w->stopped = &stopped;
+        w->cb(w, events, count);
+        if (stopped)
+            return; /* w may have been freed */
+        w->stopped = NULL;
+        if (event_base_get_num_events(base, EVENT_BASE_COUNT_ACTIVE) > 0)
+            break;
     }
-    if (count > 0)
-        w->cb(w, events, count); /* may delete and free w, and delete the queue */
-    exs_qprepare(queue);         /* the loop sleeps next; a deleted queue is refused */
+    if (count < 0)
+        exs_libevent_del(w); /* the queue was deleted, or this is a forked child */
+    else
+        exs_qprepare(w->queue);
 }
 
 /* Initialise it; data is left as it is. 0; -1: queue is none, or libevent refuses. */
@@ -70,6 +82,7 @@ static inline int exs_libevent_assign(exs_libevent *w, struct event_base *base, 
         return -1;
     w->cb = cb;
     w->queue = queue;
+    w->stopped = NULL;
     return event_assign(&w->io, base, fd, EV_READ | EV_PERSIST, exs_libevent__ready, w);
 }
 

@@ -13,10 +13,9 @@
  *
  * The struct is the user's, with a data member. A poll request of one shot watches the queue's descriptor; when
  * it has completed, and the callback is done, another one is prepared, which the loop's next submit takes
- * along. A callback gets the events that are there, never none of them; more than EXS_URING_BATCH come with the
- * next completion, which follows at once. Inside it is safe to stop and free the struct, to close sockets and
- * to delete the queue (once the struct is stopped). Stopped elsewhere, the struct stays until its last
- * completion has come.
+ * along. A callback gets the events that are there, never none of them. Inside it is safe to stop and free the
+ * struct, to close sockets and to delete the queue (once the struct is stopped). Stopped elsewhere, the struct
+ * stays until its last completion has come.
  */
 #ifndef EXS_URING_H
 #define EXS_URING_H
@@ -93,6 +92,7 @@ static inline int exs_uring_stop(struct io_uring *ring, exs_uring *w)
 {
     if (!w->active)
         return 0;
+    exs_qprepare(w->queue);
     if (w->stopped) {
         *w->stopped = 1;
         w->stopped = NULL;
@@ -109,31 +109,29 @@ static inline int exs_uring_stop(struct io_uring *ring, exs_uring *w)
 }
 
 /* A completion with w's data has come. 0: w is watched on; 1: it was stopped, and is the user's; or a negative
- * errno: it can't be watched on. */
+ * errno: it can't be watched on. Busy polling goes on after a callback only if no other completion is there. */
 static inline int exs_uring_complete(struct io_uring *ring, exs_uring *w)
 {
-    static const struct timeval now = {0, 0};
-    exs_qhandle_t queue = w->queue;
     exs_event_t events[EXS_URING_BATCH];
-    int stopped = 0, error = 0;
+    int count, stopped = 0;
 
     w->polled = 0;
     if (!w->active)
         return 1;
-    int count = exs_qdequeue(queue, events, EXS_URING_BATCH, &now);
-
-    if (count < 0)
-        error = -errno;
-    if (count > 0) {
+    while ((count = exs_qpoll(w->queue, events, EXS_URING_BATCH, EXS_LOOP_BUDGET)) > 0) {
         w->stopped = &stopped;
         w->cb(ring, w, events, count);
+        if (stopped)
+            return 1; /* w may have been freed */
+        w->stopped = NULL;
+        if (io_uring_cq_ready(ring) > 0)
+            break;
     }
-    exs_qprepare(queue); /* the loop waits next; a queue that the callback has deleted is refused */
-    if (stopped)
-        return 1; /* w may be gone */
-    w->stopped = NULL;
     w->active = 0;
-    return error != 0 ? error : exs_uring_start(ring, w);
+    if (count < 0)
+        return -errno; /* the queue was deleted, or this is a forked child */
+    exs_qprepare(w->queue);
+    return exs_uring_start(ring, w);
 }
 
 #ifdef __cplusplus

@@ -9,10 +9,9 @@
  *   exs_uv_start(&handle, events_cb);
  *
  * The handle is a plain struct of the user's, with a data member, as libuv's own are, and as with these it must
- * stay until the callback of exs_uv_close. Its callback gets the events that are there, never none of them;
- * more than EXS_UV_BATCH come in the loop's next turn. Inside it is safe to stop or close the handle, to close
- * sockets and to delete the queue (once the handle is stopped). The handle may be closed after the queue was
- * deleted.
+ * stay until the callback of exs_uv_close. Its callback gets the events that are there, never none of them.
+ * Inside it is safe to stop or close the handle, to close sockets and to delete the queue (once the handle is
+ * stopped). The handle may be closed after the queue was deleted.
  */
 #ifndef EXS_UV_H
 #define EXS_UV_H
@@ -61,28 +60,36 @@ static inline int exs_uv_init(uv_loop_t *loop, exs_uv_t *handle, exs_qhandle_t q
     return result;
 }
 
+/* private */
+static inline int exs_uv__is_active(exs_uv_t *handle)
+{
+    return uv_is_active((uv_handle_t *)&handle->poll);
+}
+
 static inline int exs_uv_stop(exs_uv_t *handle)
 {
+    if (exs_uv__is_active(handle))
+        exs_qprepare(handle->queue);
     return uv_poll_stop(&handle->poll);
 }
 
 /* private */
 static inline void exs_uv__ready(uv_poll_t *poll, int status, int revents)
 {
-    static const struct timeval now = {0, 0};
     exs_uv_t *handle = (exs_uv_t *)poll; /* its first member */
-    exs_qhandle_t queue = handle->queue;
     exs_event_t events[EXS_UV_BATCH];
-    int count = status < 0 ? -1 : exs_qdequeue(queue, events, EXS_UV_BATCH, &now);
+    int count = -1;
 
     (void)revents;
-    if (count < 0) {
-        exs_uv_stop(handle); /* the queue was deleted under a started handle */
-        return;
+    while (status == 0 && (count = exs_qpoll(handle->queue, events, EXS_UV_BATCH, EXS_LOOP_BUDGET)) > 0) {
+        handle->cb(handle, events, count);
+        if (!exs_uv__is_active(handle))
+            return; /* the queue may have been deleted */
     }
-    if (count > 0)
-        handle->cb(handle, events, count); /* may close the handle and delete the queue */
-    exs_qprepare(queue);                   /* the loop sleeps next; a deleted queue is refused */
+    if (count < 0)
+        exs_uv_stop(handle); /* the queue was deleted, or this is a forked child */
+    else
+        exs_qprepare(handle->queue);
 }
 
 static inline int exs_uv_start(exs_uv_t *handle, exs_uv_cb cb)
@@ -105,6 +112,8 @@ static inline void exs_uv__closed(uv_handle_t *poll)
  * user's. */
 static inline void exs_uv_close(exs_uv_t *handle, exs_uv_close_cb closed)
 {
+    if (exs_uv__is_active(handle))
+        exs_qprepare(handle->queue);
     handle->closed = closed;
     uv_close((uv_handle_t *)&handle->poll, exs_uv__closed);
 }

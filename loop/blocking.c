@@ -363,8 +363,11 @@ int exs_qpoll(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, int bu
 {
     if (xs_enter(__func__) < 0)
         return -1;
+    if (budget_us == EXS_LOOP_BUDGET)
+        return xs_dequeue_in_loop(qhandle, evtvec, evtvec_cnt);
     if (budget_us < 0 || budget_us > EXS_WAIT_US_MAX)
-        return xs_invalid("budget_us is %d: it must be 0 to EXS_WAIT_US_MAX, %d", budget_us, EXS_WAIT_US_MAX);
+        return xs_invalid("budget_us is %d: it must be 0 to EXS_WAIT_US_MAX, %d, or EXS_LOOP_BUDGET", budget_us,
+                          EXS_WAIT_US_MAX);
     int count = xs_dequeue(qhandle, evtvec, evtvec_cnt);
 
     if (count != 0 || budget_us == 0)
@@ -387,7 +390,7 @@ int exs_qprepare(exs_qhandle_t qhandle)
 
     if (queue == NULL)
         return xs_no_queue(qhandle);
-    xs_prepare_sleep_home(queue);
+    xs_prepare_sleep_in_loop(queue);
     xs_queue_put(queue);
     return 0;
 }

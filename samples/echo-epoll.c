@@ -43,12 +43,13 @@ static void exs_handle(const exs_event_t *e, exs_qhandle_t queue)
 
 static void exs_ready(exs_qhandle_t queue)
 {
-    const struct timeval now = {0};
     exs_event_t events[64];
-    int count = exs_qdequeue(queue, events, 64, &now); /* 0 is usual: there was work, and no event yet */
+    int count; /* 0 at once is usual: there was work, and no event yet */
 
-    for (int i = 0; i < count; i++)
-        exs_handle(&events[i], queue);
+    while ((count = exs_qpoll(queue, events, 64, EXS_LOOP_BUDGET)) > 0)
+        for (int i = 0; i < count; i++)
+            exs_handle(&events[i], queue);
+    exs_qprepare(queue); /* the loop waits next */
 }
 
 /* ---- TCP: a descriptor is ready, and then something is tried -------------------------------------- */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* EXS over an exs_ev watcher on a libev loop on either side. */
-#include <exs_ev.h>
+/* EXS on an event loop on either side: libev's, or the one that BENCH_LOOP names. */
 #include <fcntl.h>
 #include <errno.h>
 #include <stdio.h>
@@ -9,8 +8,10 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "bench_loops.h"
 
 static struct bench bench;
+static const struct bench_loop *loop;
 static char *buffers; /* of bench.size bytes, registered: bench.window, or one a connection and one to send */
 static exs_mhandle_t region;
 static exs_qhandle_t queue;
@@ -48,10 +49,10 @@ static void throw_ball(int sock)
 }
 
 /* A side that left with its last ball on the way would not throw it again where it is lost. */
-static void leave_when_through(EV_P)
+static void leave_when_through(void)
 {
     if (moved == bench.total && balls == 0)
-        ev_break(EV_A_ EVBREAK_ALL);
+        loop->leave();
 }
 
 static void post_send(char *what)
@@ -100,7 +101,7 @@ static void start(void)
 
 /* A round trip is over: the next one is another connection's, where there are more. It begins before all else, as an
  * answer would. */
-static void returned(EV_P_ int sock, char *where)
+static void returned(int sock, char *where)
 {
     moved++;
     if (bench.serve)
@@ -110,10 +111,10 @@ static void returned(EV_P_ int sock, char *where)
     bench_done(&bench, moved);
     if (moved + bench.connections <= bench.total)
         post_receive(sock, where);
-    leave_when_through(EV_A);
+    leave_when_through();
 }
 
-static void received(EV_P_ int sock, const exs_evt_xfer_t *xfer)
+static void received(int sock, const exs_evt_xfer_t *xfer)
 {
     if (xfer->exs_evt_length == 0 && bench.serve && moved == bench.total)
         return; /* the client has its answer, and has left */
@@ -122,7 +123,7 @@ static void received(EV_P_ int sock, const exs_evt_xfer_t *xfer)
         bench_fail("the other side ended");
     }
     if (bench.mode == BENCH_PING) {
-        returned(EV_A_ sock, xfer->exs_evt_buffer);
+        returned(sock, xfer->exs_evt_buffer);
     } else if (bench.serve) {
         moved += xfer->exs_evt_length;
         bench_done(&bench, moved);
@@ -131,18 +132,18 @@ static void received(EV_P_ int sock, const exs_evt_xfer_t *xfer)
         else if (moved == bench.total && exs_send(sock, &answer, 1, 0, queue, NULL, NULL) == -1)
             bench_fail("exs_send");
     } else {
-        ev_break(EV_A_ EVBREAK_ALL);
+        loop->leave();
     }
 }
 
-static void sent(EV_P_ const exs_evt_xfer_t *xfer)
+static void sent(const exs_evt_xfer_t *xfer)
 {
     if (bench.mode == BENCH_PING)
         balls--;
     else if (bench.mode == BENCH_STREAM && !bench.serve && posted < bench.total)
         post_send(xfer->exs_evt_buffer);
     if (bench.mode == BENCH_PING || bench.serve)
-        leave_when_through(EV_A);
+        leave_when_through();
 }
 
 static void connect_next(void)
@@ -172,9 +173,8 @@ static void opened(int sock)
         connect_next();
 }
 
-static void events_cb(EV_P_ exs_ev *w, exs_event_t *events, int count)
+static void handle_events(exs_event_t *events, int count)
 {
-    (void)w;
     for (exs_event_t *e = events; e < events + count; e++) {
         if (e->exs_evt_errno != 0) {
             errno = e->exs_evt_errno;
@@ -185,9 +185,9 @@ static void events_cb(EV_P_ exs_ev *w, exs_event_t *events, int count)
         else if (e->exs_evt_type == EXS_EVT_CONNECT)
             opened(e->exs_evt_socket);
         else if (e->exs_evt_type == EXS_EVT_RECV)
-            received(EV_A_ e->exs_evt_socket, &e->exs_evt_union.exs_evt_xfer);
+            received(e->exs_evt_socket, &e->exs_evt_union.exs_evt_xfer);
         else if (e->exs_evt_type == EXS_EVT_SEND)
-            sent(EV_A_ & e->exs_evt_union.exs_evt_xfer);
+            sent(&e->exs_evt_union.exs_evt_xfer);
     }
 }
 
@@ -250,21 +250,30 @@ static void run_calls(void)
 
 /* -------------------------------------------------------------------------------------------------------- */
 
-static void run_loop(struct ev_loop *loop)
+static const struct bench_loop *find_loop(void)
 {
-    exs_ev events;
+    const char *name = getenv("BENCH_LOOP");
 
-    exs_ev_init(&events, events_cb, queue);
-    exs_ev_start(EV_A_ & events);
+    for (int i = 0; bench_loops[i] != NULL; i++)
+        if (name == NULL || strcmp(name, bench_loops[i]->name) == 0)
+            return bench_loops[i];
+    fprintf(stderr, "exs_bench: BENCH_LOOP is %s: there is no such loop, or its library is not here\n", name);
+    exit(2);
+}
+
+static void run_loop(void)
+{
+    if (loop->open(queue, handle_events) < 0)
+        bench_fail(loop->name);
     if (bench.serve) {
         start_listening();
         accept_next();
     } else {
         connect_next();
     }
-    ev_run(EV_A_ 0);
+    loop->run();
     bench_print(&bench);
-    exs_ev_stop(EV_A_ & events);
+    loop->close();
 }
 
 static void allocate(void)
@@ -287,7 +296,13 @@ int main(int argc, char **argv)
 {
     int result = 0;
 
+    if (argc == 2 && strcmp(argv[1], "loops") == 0) { /* prints their names */
+        for (int i = 0; bench_loops[i] != NULL; i++)
+            printf("%s ", bench_loops[i]->name);
+        return 0;
+    }
     bench_parse(&bench, argc, argv);
+    loop = find_loop();
     asks_each = getenv("BENCH_UNSIGNALED") == NULL;
     if (exs_init(EXS_VERSION) == -1)
         bench_fail("exs_init");
@@ -295,7 +310,7 @@ int main(int argc, char **argv)
     if (bench.mode == BENCH_CALLS)
         run_calls();
     else
-        run_loop(EV_DEFAULT);
+        run_loop();
     for (size_t i = 0; i < open_count; i++)
         result |= exs_blocking_close(socks[i]);
     return result == 0 ? 0 : 1;

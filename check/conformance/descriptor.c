@@ -113,7 +113,7 @@ static void budget(struct trial *trial, int microseconds)
 
 static void budget_negative(struct trial *trial)
 {
-    budget(trial, -1);
+    budget(trial, -2);
 }
 
 static void budget_too_long(struct trial *trial)
@@ -147,21 +147,61 @@ static void poll_empty(struct trial *trial)
 }
 
 /* The event of a receive, whose byte is on its way. */
-static void poll_finds(struct trial *trial)
+static void find_event(struct trial *trial, int microseconds)
 {
+    struct pollfd watched = {.events = POLLIN};
     exs_event_t event;
     int count = 0;
 
     ok_connected(trial);
+    watched.fd = exs_qfd(trial->queue);
     require(trial, exs_recv(trial->fd, trial->buffer, 1, 0, trial->queue, trial, NULL) == 0, "exs_recv failed");
     peer_tell(trial, PEER_SEND, 1);
-    for (int i = 0; i < PATIENCE && count == 0; i++)
-        count = exs_qpoll(trial->queue, &event, 1, EXS_WAIT_US_MAX);
+    for (int i = 0; i < PATIENCE && count == 0; i++) {
+        count = exs_qpoll(trial->queue, &event, 1, microseconds);
+        if (count == 0 && microseconds == EXS_LOOP_BUDGET)
+            poll(&watched, 1, 1000);
+    }
     outcome(trial, count);
     peer_hear(trial);
     require(trial, count == 1 && event.exs_evt_type == EXS_EVT_RECV && event.exs_evt_ahandle == trial,
             "the event did not come");
     no_event(trial, trial->queue);
+}
+
+static void poll_finds(struct trial *trial)
+{
+    find_event(trial, EXS_WAIT_US_MAX);
+}
+
+static void loop_finds(struct trial *trial)
+{
+    find_event(trial, EXS_LOOP_BUDGET);
+}
+
+static void loop_nowhere(struct trial *trial)
+{
+    ok_init(trial);
+    outcome(trial, exs_qpoll(ok_qcreate(trial), NULL, 1, EXS_LOOP_BUDGET));
+}
+
+static void loop_for_none(struct trial *trial)
+{
+    exs_event_t event;
+
+    ok_init(trial);
+    outcome(trial, exs_qpoll(ok_qcreate(trial), &event, 0, EXS_LOOP_BUDGET));
+}
+
+static void loop_deleted(struct trial *trial)
+{
+    exs_event_t event;
+
+    ok_init(trial);
+    exs_qhandle_t queue = ok_qcreate(trial);
+
+    require(trial, exs_qdelete(queue) == 0, "exs_qdelete failed");
+    outcome(trial, exs_qpoll(queue, &event, 1, EXS_LOOP_BUDGET));
 }
 
 static const struct row qpoll_rows[] = {
@@ -170,12 +210,16 @@ static const struct row qpoll_rows[] = {
     {3, EINVAL, "exs_qpoll(INVALID_QHANDLE, ev, 1, 0)", BOTH, OURS, queue_invalid, NULL},
     {4, EINVAL, "exs_qpoll(NULL, ev, 1, 0)", BOTH, OURS, queue_null, NULL},
     {5, EINVAL, "exs_qpoll(DELETED_QHANDLE, ev, 1, 0)", BOTH, OURS, queue_deleted, NULL},
-    {6, EINVAL, "exs_qpoll(qh, ev, 1, -1)", BOTH, OURS, budget_negative, NULL},
+    {6, EINVAL, "exs_qpoll(qh, ev, 1, -2)", BOTH, OURS, budget_negative, NULL},
     {7, EINVAL, "exs_qpoll(qh, ev, 1, EXS_WAIT_US_MAX + 1)", BOTH, OURS, budget_too_long, NULL},
     {8, EINVAL, "exs_qpoll(qh, ev, 0, 0)", BOTH, OURS, poll_for_none, NULL},
     {9, EFAULT, "exs_qpoll(qh, NULL, 1, 0)", BOTH, OURS, poll_nowhere, NULL},
     {10, 0, "exs_qpoll(qh, ev, 1, 100) [no event]", BOTH, OURS, poll_empty, "Returns 0."},
     {11, 0, "exs_qpoll(qh, ev, 1, EXS_WAIT_US_MAX) [a byte comes]", NONBLOCKING, OURS, poll_finds, NULL},
+    {12, EINVAL, "exs_qpoll(DELETED_QHANDLE, ev, 1, EXS_LOOP_BUDGET)", BOTH, OURS, loop_deleted, NULL},
+    {13, EINVAL, "exs_qpoll(qh, ev, 0, EXS_LOOP_BUDGET)", BOTH, OURS, loop_for_none, NULL},
+    {14, EFAULT, "exs_qpoll(qh, NULL, 1, EXS_LOOP_BUDGET)", BOTH, OURS, loop_nowhere, NULL},
+    {15, 0, "exs_qpoll(qh, ev, 1, EXS_LOOP_BUDGET) [a byte comes]", NONBLOCKING, OURS, loop_finds, NULL},
 };
 const struct group group_qpoll = {"exs_qpoll", NULL, qfd_needs, ROWS(qpoll_rows)};
 

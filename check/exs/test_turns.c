@@ -136,17 +136,17 @@ static int harvest_unwillingly(struct ibv_comp_channel *channel, struct harvest 
     return 0;
 }
 
-/* Of what comes from then on it says nothing, so a loop has to come back, also one that wants to look no more.
- */
+/* The device does not signal what comes from then on, so the loop must come back, also if busy polling is disabled. */
 START_TEST(a_device_that_refuses_to_say)
 {
     struct pair pair;
     exs_event_t event;
-    bool busy_polls = false;
 
     pair_open(&pair, AF_INET, SOCK_STREAM);
     inbox_quiet(pair.client_box, QUIET_MS);
     exs_qhandle_t queue = pair.client_box->queue;
+
+    must(exs_qmodify(queue, EXS_QATTR_WAIT, &(exs_qattr_t){.exs_wait = EXS_WAIT_NOTIFY}));
     struct nic *nic = conn_of(pair.client)->nic;
     struct device unwilling = *nic->device;
 
@@ -154,16 +154,12 @@ START_TEST(a_device_that_refuses_to_say)
     willing = nic->device;
     nic->device = &unwilling;
     refusals = 1;
-    ck_assert_int_eq(xs_loop_dequeue(queue, &event, 1, &busy_polls), 0);
+    ck_assert_int_eq(exs_qpoll(queue, &event, 1, EXS_LOOP_BUDGET), 0);
     ck_assert_int_eq(refusals, 0);
-    busy_polls = false;
-    ck_assert_int_eq(xs_loop_busy_poll(queue, &event, 1, &busy_polls), 0);
     ck_assert_msg(is_readable(queue, 0), "nothing would wake the loop");
-    do { /* and not for ever */
-        ck_assert_int_eq(xs_loop_dequeue(queue, &event, 1, &busy_polls), 0);
-        busy_polls = false;
-        ck_assert_int_eq(xs_loop_busy_poll(queue, &event, 1, &busy_polls), 0);
-    } while (is_readable(queue, 0));
+    do /* and not for ever */
+        ck_assert_int_eq(exs_qpoll(queue, &event, 1, EXS_LOOP_BUDGET), 0);
+    while (is_readable(queue, 0));
     nic->device = willing;
     pair_close(&pair);
 }
@@ -182,54 +178,52 @@ static void bring(const struct pair *pair, char *byte, const exs_qattr_t *mode)
     ck_assert_int_eq(exs_qdequeue(pair->server_box->queue, &none, 1, &(struct timeval){0}), 0);
 }
 
-/* Whoever is to sleep at once, and has others in his loop that are due, is told that nothing is to be looked for. */
-START_TEST(no_glance_before_others)
-{
-    struct pair pair;
-    exs_event_t event;
-    char byte;
-    bool busy_polls = _i == 1;
-
-    pair_open(&pair, AF_INET, SOCK_STREAM);
-    exs_qhandle_t queue = pair.client_box->queue;
-
-    bring(&pair, &byte, &(exs_qattr_t){.exs_wait = EXS_WAIT_NOTIFY});
-    while (xs_loop_dequeue(queue, &event, 1, &busy_polls) == 0) {
-        ck_assert(is_readable(queue, WAIT_MS));
-        busy_polls = _i == 1;
-    }
-    ck_assert_int_eq(busy_polls, _i == 1);
-    pair_close(&pair);
-}
-END_TEST
-
-/* However long the application takes with an event, the time to look begins when it is done: its loop comes back, and
+/* However long the application takes with an event, the polling time begins when it is done: its loop comes back, and
  * sleeps only when nothing came for so long. */
 START_TEST(a_long_callback)
 {
     struct pair pair;
     exs_event_t event;
     char byte;
-    bool busy_polls;
 
     pair_open(&pair, AF_INET, SOCK_STREAM);
     exs_qhandle_t queue = pair.client_box->queue;
 
     bring(&pair, &byte, &(exs_qattr_t){.exs_wait = EXS_WAIT_ADAPTIVE, .exs_wait_us = 100});
     own_clock = true;
-    while (xs_loop_dequeue(queue, &event, 1, &busy_polls) == 0)
+    while (exs_qpoll(queue, &event, 1, EXS_LOOP_BUDGET) == 0)
         ck_assert(is_readable(queue, WAIT_MS));
-    ck_assert(busy_polls);
     own_leap += SLOW_NS;
-    ck_assert_int_eq(xs_loop_busy_poll(queue, &event, 1, &busy_polls), 0);
+    ck_assert_int_eq(exs_qpoll(queue, &event, 1, EXS_LOOP_BUDGET), 0);
     ck_assert_msg(is_readable(queue, 0), "the loop would sleep at once");
     for (int turns = 0; is_readable(queue, 0); turns++) {
         ck_assert_int_lt(turns, 10);
-        ck_assert_int_eq(xs_loop_dequeue(queue, &event, 1, &busy_polls), 0);
-        busy_polls = true;
-        ck_assert_int_eq(xs_loop_busy_poll(queue, &event, 1, &busy_polls), 0);
+        ck_assert_int_eq(exs_qpoll(queue, &event, 1, EXS_LOOP_BUDGET), 0);
     }
     own_clock = false;
+    pair_close(&pair);
+}
+END_TEST
+
+/* The device holds an acknowledgement back, to send it along with an answer. The thread says that it is going to sleep, so
+ * the device sends it. */
+START_TEST(prepare_sends_what_is_held_back)
+{
+    struct pair pair;
+    exs_event_t event;
+    char byte;
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    exs_qhandle_t queue = pair.client_box->queue;
+    const struct nic *nic = conn_of(pair.client)->nic;
+
+    service_suspend(service_of(pair.client)); /* the device's own thread sends it later, otherwise */
+    bring(&pair, &byte, &(exs_qattr_t){.exs_wait = EXS_WAIT_NOTIFY});
+    while (exs_qpoll(queue, &event, 1, EXS_LOOP_BUDGET) == 0)
+        ck_assert(is_readable(queue, WAIT_MS));
+    ck_assert(xs_nic_waits(nic));
+    must(exs_qprepare(queue));
+    ck_assert(!xs_nic_waits(nic));
     pair_close(&pair);
 }
 END_TEST
@@ -296,7 +290,7 @@ int main(void)
     tcase_add_loop_test(talk, connections_get_their_turn, 0, 2);
     tcase_add_test(talk, a_device_that_refuses_to_say);
     tcase_add_test(talk, a_long_callback);
-    tcase_add_loop_test(talk, no_glance_before_others, 0, 2);
+    tcase_add_test(talk, prepare_sends_what_is_held_back);
     tcase_add_test(talk, what_has_arrived_was_sent);
     tcase_add_test(talk, operations_come_back);
     return run_suite(suite);

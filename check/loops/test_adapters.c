@@ -1,65 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_adapters.c - event queues in the loops of others, by the adapters: each plays against each, a watcher
- * goes when its callback says so, nothing else in the loop has to wait, and an idle loop sleeps. A loop whose
- * library was not there at configure is named, and then the whole ends with 77.
+ * test_adapters.c - event queues in the loops of others, by the adapters. Each case is written once and runs for each loop
+ * (loops.h): each loop plays against each, no other descriptor of the loop has to wait, an idle loop sleeps, and a busy one
+ * polls. callbacks.c and orders.c have the rules for callbacks, and the order in which a watcher and its queue end. A loop
+ * whose library was not there at configure is named, and then the program ends with 77.
  */
 #include "check/support/player.h"
-#include "loops.h"
+#include "check/exs/inside.h"
+#include "core/queue/nic.h"
+#include "adapters.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/timerfd.h>
 #ifdef WITH_GLIB
 #include <exs_glib.h>
 #endif
-
-static const struct loop_kind *kinds_here[5];
-static int kinds_count;
-
-static void watch_open(struct watch *w, int kind, void *loop, exs_qhandle_t queue,
-                       void (*cb)(struct watch *, exs_event_t *, int), void *data)
-{
-    *w = (struct watch){.queue = queue, .cb = cb, .data = data, .kind = kinds_here[kind]};
-    w->kind->make(loop, w);
-    w->kind->start(w);
-}
-
-/* ---- A timer, as the loop's other descriptor ------------------------------------------- */
-
-struct timer {
-    struct beside beside;
-    bool over;
-};
-
-static void timer_cb(struct beside *b)
-{
-    struct timer *timer = b->data;
-    uint64_t times;
-
-    timer->over = read(b->fd, &times, sizeof(times)) == sizeof(times);
-}
-
-static void timer_open(struct timer *timer, int kind, void *loop)
-{
-    timer->beside = (struct beside){timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK), timer_cb, timer};
-    must(timer->beside.fd);
-    kinds_here[kind]->beside(loop, &timer->beside);
-}
-
-/* The turns that the loop takes in so many milliseconds. */
-static int turns_for(struct timer *timer, int kind, void *loop, int ms)
-{
-    struct itimerspec when = {.it_value = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}};
-    int turns = 0;
-
-    timer->over = false;
-    must(timerfd_settime(timer->beside.fd, 0, &when, NULL));
-    for (; !timer->over; turns++)
-        kinds_here[kind]->turn(loop);
-    return turns;
-}
 
 /* ---- Each against each ------------------------------------------------------------------ */
 
@@ -205,230 +160,91 @@ START_TEST(idle_loop_sleeps)
 }
 END_TEST
 
-/* ---- What a callback may do -------------------------------------------------------------- */
+/* ---- Between two events ---------------------------------------------------------------------- */
 
-struct tally { /* of one watcher */
-    int callbacks, events;
-    bool stopped;
-    struct watch *fellow; /* to be dropped with its queue by the first that is called back */
-};
-
-static void tally_cb(struct watch *w, exs_event_t *events, int count)
-{
-    struct tally *t = w->data;
-
-    (void)events;
-    ck_assert_msg(!t->stopped, "a callback of a watcher that was stopped");
-    t->callbacks++;
-    t->events += count;
-}
-
-static void stopping_cb(struct watch *w, exs_event_t *events, int count)
-{
-    tally_cb(w, events, count);
-    ((struct tally *)w->data)->stopped = true;
-    w->kind->stop(w);
-}
-
-/* In the middle of its events: no more come, the loop sleeps although there are some, and none is lost. */
-START_TEST(stops_in_the_middle)
-{
-    enum { EVENTS = 200, BATCH = 64 };
-    void *loop = kinds_here[_i]->open();
-    struct tally tally = {.stopped = true};
-    struct timer timer;
-    struct watch w;
-    struct inbox box;
-    struct pair pair;
-
-    pair_open(&pair, AF_INET, SOCK_STREAM);
-    inbox_open(&box, EVENTS);
-    owe_events(&pair, box.queue, EVENTS);
-    timer_open(&timer, _i, loop);
-    watch_open(&w, _i, loop, box.queue, stopping_cb, &tally);
-    for (int callbacks = 1; tally.events < EVENTS; callbacks++) {
-        tally.stopped = false;
-        w.kind->start(&w);
-        while (!tally.stopped)
-            w.kind->turn(loop);
-        ck_assert_int_eq(tally.callbacks, callbacks);
-        int turns = turns_for(&timer, _i, loop, QUIET_MS);
-        ck_assert_msg(turns <= 5, "%d turns in %d ms with a watcher that is stopped", turns, QUIET_MS);
-    }
-    ck_assert_int_eq(tally.events, EVENTS);
-    ck_assert_int_ge(tally.callbacks, EVENTS / BATCH);
-    w.kind->drop(&w);
-    w.kind->close(loop);
-    inbox_close(&box);
-    pair_close(&pair);
-}
-END_TEST
-
-/* Outside of callbacks, the loop taking a turn in between or not: it is started once, and gone when it is
- * dropped. */
-START_TEST(stopped_and_started_again)
-{
-    void *loop = kinds_here[_i]->open();
-    struct tally tally = {.callbacks = 0};
-    struct timer timer;
-    struct watch w;
-    struct inbox box;
-    struct pair pair;
-
-    pair_open(&pair, AF_INET, SOCK_STREAM);
-    inbox_open(&box, 8);
-    timer_open(&timer, _i, loop);
-    watch_open(&w, _i, loop, box.queue, tally_cb, &tally);
-    for (int i = 1; i <= 6; i++) {
-        w.kind->stop(&w);
-        w.kind->stop(&w);
-        if (i % 2 == 0)
-            turns_for(&timer, _i, loop, 1);
-        w.kind->start(&w);
-        w.kind->start(&w);
-        owe_events(&pair, box.queue, 1);
-        while (tally.events < i)
-            w.kind->turn(loop);
-        ck_assert_int_eq(tally.callbacks, i);
-    }
-    w.kind->drop(&w);
-    turns_for(&timer, _i, loop, 1);
-    owe_events(&pair, box.queue, 1);
-    turns_for(&timer, _i, loop, QUIET_MS);
-    ck_assert_int_eq(tally.events, 6);
-    take_good(&box, EXS_EVT_RECV, pair.server);
-    w.kind->close(loop);
-    inbox_close(&box);
-    pair_close(&pair);
-}
-END_TEST
-
-/* In a callback: what it does with its watcher, which is started. */
-enum { START, START_STOP, START_DROP, STOP_START, CALLBACK_ORDERS };
-
-struct restart {
-    int order, callbacks;
-};
-
-static void restarting_cb(struct watch *w, exs_event_t *events, int count)
-{
-    struct restart *r = w->data;
-    int order = r->callbacks++ == 0 ? r->order : START;
-
-    (void)events;
-    ck_assert_int_eq(count, 1);
-    if (order == STOP_START)
-        w->kind->stop(w);
-    w->kind->start(w);
-    if (order == START_STOP)
-        w->kind->stop(w);
-    if (order == START_DROP)
-        w->kind->drop(w);
-}
-
-/* A start changes nothing where the watcher is started, and a stop behind it is obeyed: no callback follows, nor
- * anything else that touches memory which the callback has freed. */
-START_TEST(starts_in_its_callback)
-{
-    const struct loop_kind *kind = kinds_here[_i / CALLBACK_ORDERS];
-    struct restart restart = {.order = _i % CALLBACK_ORDERS};
-    bool goes_on = restart.order == START || restart.order == STOP_START;
-    struct timer timer;
-    struct watch w;
-    struct inbox box;
-    struct pair pair;
-
-    if (restart.order == STOP_START && !kind->restarts_in_callback)
-        return;
-    void *loop = kind->open();
-    pair_open(&pair, AF_INET, SOCK_STREAM);
-    inbox_open(&box, 8);
-    timer_open(&timer, _i / CALLBACK_ORDERS, loop);
-    watch_open(&w, _i / CALLBACK_ORDERS, loop, box.queue, restarting_cb, &restart);
-    for (int sent = 0; sent < 3; sent++) {
-        owe_events(&pair, box.queue, 1);
-        int turns = turns_for(&timer, _i / CALLBACK_ORDERS, loop, QUIET_MS);
-        ck_assert_msg(turns <= 8, "%d turns in %d ms for one event", turns, QUIET_MS);
-        ck_assert_int_eq(restart.callbacks, goes_on ? sent + 1 : 1);
-    }
-    for (int kept = goes_on ? 0 : 2; kept > 0; kept--)
-        take_good(&box, EXS_EVT_RECV, pair.server);
-    if (restart.order != START_DROP)
-        kind->drop(&w);
-    kind->close(loop);
-    inbox_close(&box);
-    pair_close(&pair);
-}
-END_TEST
-
-static void count_bytes(struct beside *b)
-{
+struct chain { /* each callback but the last has the peer send another message */
+    struct pair *pair;
     char byte;
+    int left, callbacks;
+    int turn; /* in which the loop is, */
+    int of_first;
+    int in_first; /* and how many callbacks its first one had */
+};
 
-    ck_assert_int_eq(read(b->fd, &byte, 1), 1);
-    ++*(int *)b->data;
+static void bring_next(struct chain *chain)
+{
+    exs_qhandle_t queue = chain->pair->client_box->queue;
+    struct pollfd ready = {.fd = exs_qfd(queue), .events = POLLIN};
+
+    chain->left--;
+    must(exs_recv(chain->pair->client, &chain->byte, 1, 0, queue, NULL, NULL));
+    must(exs_send(chain->pair->server, "x", 1, EXS_UNSIGNALED, NULL, NULL, NULL));
+    ck_assert_int_eq(poll(&ready, 1, WAIT_MS), 1);
 }
 
-/* A pipe whose reading end has this number, which was free: what comes through it is counted. */
-static void pipe_beside(int kind, void *loop, struct beside *b, int number, int *to, int *heard)
+static void chain_cb(struct watch *w, exs_event_t *events, int count)
 {
-    int ends[2];
+    struct chain *chain = w->data;
 
-    must(pipe(ends));
-    *to = fcntl(ends[1], F_DUPFD_CLOEXEC, number + 1);
-    must(*to);
-    must(close(ends[1]));
-    if (ends[0] != number) {
-        must(dup2(ends[0], number));
-        must(close(ends[0]));
-    }
-    *b = (struct beside){number, count_bytes, heard};
-    kinds_here[kind]->beside(loop, b);
+    ck_assert_int_eq(count, 1);
+    ck_assert_int_eq(events->exs_evt_type, EXS_EVT_RECV);
+    if (chain->callbacks++ == 0)
+        chain->of_first = chain->turn;
+    chain->in_first += chain->turn == chain->of_first;
+    if (chain->left > 0)
+        bring_next(chain);
 }
 
-/* When the queue is deleted, and its descriptor's number becomes another's in the same loop. */
-enum { STOPPED_BEFORE, DROPPED_BEFORE, STOPPED_BEHIND, DROPPED_BEHIND, DELETE_ORDERS };
-
-/* The loop hears the other descriptor then, before the watcher is dropped and after it. */
-START_TEST(number_is_used_again)
+/* The adapter busy-polls after a callback, and calls again without returning to the loop; without busy polling it polls
+ * once. */
+START_TEST(polls_after_a_callback)
 {
-    int kind = _i / DELETE_ORDERS, order = _i % DELETE_ORDERS, heard = 0, to;
-    struct tally tally = {.callbacks = 0};
-    struct beside other;
-    struct timer timer;
+    enum { MESSAGES_HERE = 5 };
+    bool spins = _i % 2 == 1;
+    int kind = _i / 2;
+    void *loop = kinds_here[kind]->open();
+    exs_qattr_t mode = {.exs_wait = spins ? EXS_WAIT_ADAPTIVE : EXS_WAIT_NOTIFY,
+                        .exs_wait_us = spins ? EXS_WAIT_US_MAX : 0};
+    struct pair pair;
     struct watch w;
 
-    if (order >= STOPPED_BEHIND && !kinds_here[kind]->stops_behind_delete)
-        return;
-    void *loop = kinds_here[kind]->open();
-    exs_qhandle_t queue = exs_qcreate(4);
-    int number = exs_qfd(queue);
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    struct chain chain = {.pair = &pair, .left = MESSAGES_HERE};
 
-    timer_open(&timer, kind, loop);
-    watch_open(&w, kind, loop, queue, tally_cb, &tally);
-    turns_for(&timer, kind, loop, 1);
-    if (order == STOPPED_BEFORE)
-        w.kind->stop(&w);
-    if (order == DROPPED_BEFORE)
-        w.kind->drop(&w);
-    must(exs_qdelete(queue));
-    pipe_beside(kind, loop, &other, number, &to, &heard);
-    for (int sent = 1; sent <= 3; sent++) {
-        if (sent == 2 && order == STOPPED_BEHIND)
-            w.kind->stop(&w);
-        if (sent == 2 && order == DROPPED_BEHIND)
-            w.kind->drop(&w);
-        if (sent == 3 && (order == STOPPED_BEFORE || order == STOPPED_BEHIND))
-            w.kind->drop(&w);
-        turns_for(&timer, kind, loop, 1);
-        ck_assert_int_eq(write(to, "x", 1), 1);
-        turns_for(&timer, kind, loop, QUIET_MS);
-        ck_assert_msg(heard == sent, "the other descriptor was heard %d of %d times", heard, sent);
+    inbox_quiet(pair.client_box, QUIET_MS);
+    must(exs_qmodify(pair.client_box->queue, EXS_QATTR_WAIT, &mode));
+    bring_next(&chain);
+    watch_open(&w, kind, loop, pair.client_box->queue, chain_cb, &chain);
+    for (; chain.callbacks < MESSAGES_HERE; chain.turn++)
+        w.kind->turn(loop);
+    ck_assert_int_eq(chain.in_first, spins ? MESSAGES_HERE : 2);
+    w.kind->drop(&w);
+    w.kind->close(loop);
+    pair_close(&pair);
+}
+END_TEST
+
+/* What the device has held back, to send it along with an answer, is sent before the loop sleeps. */
+START_TEST(sends_before_it_sleeps)
+{
+    void *loop = kinds_here[_i]->open();
+    struct pair pair;
+    struct watch w;
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    struct chain chain = {.pair = &pair, .left = 1};
+    const struct nic *nic = conn_of(pair.client)->nic;
+
+    service_suspend(service_of(pair.client)); /* the device's own thread sends it later, otherwise */
+    bring_next(&chain);
+    watch_open(&w, _i, loop, pair.client_box->queue, chain_cb, &chain);
+    while (chain.callbacks == 0) {
+        w.kind->turn(loop);
+        ck_assert(!xs_nic_waits(nic));
     }
-    ck_assert_int_eq(tally.callbacks, 0);
-    kinds_here[kind]->close(loop);
-    must(close(number));
-    must(close(to));
+    w.kind->drop(&w);
+    w.kind->close(loop);
+    pair_close(&pair);
 }
 END_TEST
 
@@ -458,165 +274,24 @@ START_TEST(glib_without_callback)
 END_TEST
 #endif
 
-struct ending {
-    struct pair *pair;
-    int events;
-};
-
-/* Close the sockets; and with the last event delete the queue and free the watcher. */
-static void end_it_all(struct watch *w, exs_event_t *events, int count)
-{
-    struct ending *ending = w->data;
-
-    for (int i = 0; i < count; i++, ending->events++) {
-        if (events[i].exs_evt_type != EXS_EVT_RECV)
-            continue;
-        must(exs_close(ending->pair->client, 0, w->queue, NULL));
-        must(exs_close(ending->pair->server, 0, w->queue, NULL));
-        must(exs_close(ending->pair->listener, 0, w->queue, NULL));
-    }
-    if (ending->events < 4)
-        return;
-    w->kind->drop(w);
-    must(exs_qdelete(w->queue));
-}
-
-START_TEST(closes_and_deletes)
-{
-    void *loop = kinds_here[_i]->open();
-    struct timer timer;
-    struct inbox box;
-    struct pair pair;
-    struct watch w;
-    char byte;
-
-    inbox_open(&box, 4);
-    pair_open_on(&pair, AF_INET, SOCK_STREAM, &box, &box);
-    struct ending ending = {.pair = &pair};
-    timer_open(&timer, _i, loop);
-    watch_open(&w, _i, loop, box.queue, end_it_all, &ending);
-    must(exs_recv(pair.server, &byte, 1, 0, box.queue, NULL, NULL));
-    must(exs_send(pair.client, "x", 1, EXS_UNSIGNALED, NULL, NULL, NULL));
-    while (ending.events < 4)
-        w.kind->turn(loop);
-    int turns = turns_for(&timer, _i, loop, QUIET_MS);
-    ck_assert_msg(turns <= 5, "%d turns in %d ms with a queue that is gone", turns, QUIET_MS);
-    must_fail(exs_qdelete(w.queue), EINVAL);
-    w.kind->close(loop);
-    free(box.kept);
-}
-END_TEST
-
-static void drop_fellow(struct watch *w, exs_event_t *events, int count)
-{
-    struct tally *t = w->data;
-
-    tally_cb(w, events, count);
-    t->fellow->kind->drop(t->fellow);
-    must(exs_qdelete(t->fellow->queue));
-    ((struct tally *)t->fellow->data)->stopped = true;
-}
-
-/* Both are due in one turn, and whose callback comes first drops the other one, with its queue. */
-START_TEST(drops_another_that_is_due)
-{
-    void *loop = kinds_here[_i]->open();
-    struct watch watches[2];
-    struct tally tallies[2] = {{.fellow = &watches[1]}, {.fellow = &watches[0]}};
-    struct timer timer;
-    struct inbox boxes[2];
-    struct pair pair;
-
-    pair_open(&pair, AF_INET, SOCK_STREAM);
-    timer_open(&timer, _i, loop);
-    for (int i = 0; i < 2; i++) {
-        inbox_open(&boxes[i], 4);
-        owe_events(&pair, boxes[i].queue, 1);
-        struct pollfd ready = {.fd = exs_qfd(boxes[i].queue), .events = POLLIN};
-        ck_assert_int_eq(poll(&ready, 1, WAIT_MS), 1);
-        watch_open(&watches[i], _i, loop, boxes[i].queue, drop_fellow, &tallies[i]);
-    }
-    turns_for(&timer, _i, loop, QUIET_MS);
-    ck_assert_int_eq(tallies[0].callbacks + tallies[1].callbacks, 1);
-    int first = tallies[0].callbacks ? 0 : 1;
-    kinds_here[_i]->drop(&watches[first]);
-    kinds_here[_i]->close(loop);
-    inbox_close(&boxes[first]);
-    free(boxes[!first].kept);
-    pair_close(&pair);
-}
-END_TEST
-
-/* ---- Which there are --------------------------------------------------------------------- */
-
-static const struct {
-    const char *name, *package;
-    const struct loop_kind *kind;
-} wanted[] = {
-    {"libev", "libev-dev", &loop_of_ev},
-#ifdef WITH_UV
-    {"libuv", "libuv1-dev", &loop_of_uv},
-#else
-    {"libuv", "libuv1-dev", NULL},
-#endif
-#ifdef WITH_GLIB
-    {"GLib", "libglib2.0-dev", &loop_of_glib},
-#else
-    {"GLib", "libglib2.0-dev", NULL},
-#endif
-#ifdef WITH_LIBEVENT
-    {"libevent", "libevent-dev", &loop_of_libevent},
-#else
-    {"libevent", "libevent-dev", NULL},
-#endif
-#ifdef WITH_URING
-    {"io_uring", "liburing-dev", &loop_of_uring},
-#else
-    {"io_uring", "liburing-dev", NULL},
-#endif
-};
-
-/* How many are missing, each with a line that says so. */
-static int find_kinds(void)
-{
-    int missing = 0;
-
-    for (int i = 0; i < COUNT(wanted); i++) {
-        const struct loop_kind *kind = wanted[i].kind;
-
-        if (kind && (!kind->allowed || kind->allowed())) {
-            kinds_here[kinds_count++] = kind;
-            continue;
-        }
-        missing++;
-        if (kind)
-            printf("skipped: %s: this kernel does not allow it\n", wanted[i].name);
-        else
-            printf("skipped: %s: install %s, and configure again\n", wanted[i].name, wanted[i].package);
-    }
-    fflush(stdout);
-    return missing;
-}
-
 int main(void)
 {
     int missing = find_kinds();
     Suite *suite = suite_create("adapters");
     TCase *each = add_case(suite, "each against each", 30), *others = add_case(suite, "others", 30),
-          *sleep = add_case(suite, "sleep", 10), *callback = add_case(suite, "callbacks", 20);
+          *sleep = add_case(suite, "sleep", 10), *callback = add_case(suite, "callbacks", 20),
+          *orders = add_case(suite, "orders", 60);
 
     tcase_add_loop_test(each, each_against_each, 0, kinds_count * kinds_count);
     tcase_add_loop_test(others, others_keep_their_turns, 0, kinds_count);
     tcase_add_loop_test(sleep, idle_loop_sleeps, 0, kinds_count);
-    tcase_add_loop_test(callback, stops_in_the_middle, 0, kinds_count);
-    tcase_add_loop_test(callback, stopped_and_started_again, 0, kinds_count);
-    tcase_add_loop_test(callback, starts_in_its_callback, 0, kinds_count * CALLBACK_ORDERS);
-    tcase_add_loop_test(callback, number_is_used_again, 0, kinds_count * DELETE_ORDERS);
+    tcase_add_loop_test(sleep, polls_after_a_callback, 0, kinds_count * 2);
+    tcase_add_loop_test(sleep, sends_before_it_sleeps, 0, kinds_count);
+    add_callback_tests(callback);
+    add_order_tests(orders);
 #ifdef WITH_GLIB
     tcase_add_test(callback, glib_without_callback);
 #endif
-    tcase_add_loop_test(callback, closes_and_deletes, 0, kinds_count);
-    tcase_add_loop_test(callback, drops_another_that_is_due, 0, kinds_count);
     int failed = run_suite(suite);
     const char *strict = getenv("EXS_NO_SKIP");
 

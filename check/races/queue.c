@@ -82,15 +82,17 @@ int xs_devices(void)
 /* A look that pays if there is a device, which has the completion of the first operation. */
 bool xs_spin_turn(struct queue *same, bool active)
 {
-    (void)same;
+    if (active)
+        atomic_store_explicit(&same->spin.turn_ends, NEVER_NS, memory_order_relaxed);
     return active;
 }
 
-bool xs_spin_in_turn(struct queue *same, bool *has_lock)
+enum spun xs_spin_in_turn(struct queue *same, bool *has_lock)
 {
     bool came;
 
-    return *has_lock = xs_queue_look_for_events(same, &came);
+    *has_lock = xs_queue_look_for_events(same, &came);
+    return *has_lock ? SPUN_FOUND : SPUN_EMPTY;
 }
 
 static bool is_off; /* there is no such look, but a glance pays */
@@ -256,25 +258,16 @@ static void look_once(void)
     look();
 }
 
-/* As loop/ev.c has it: looks go on within a turn, and then the loop may sleep. */
+/* As the adapters do it: polls go on until there are no more events, and then the loop may sleep. */
 static void turn_of_loop(void)
 {
     exs_event_t event;
 
-    for (int count = 0; count == 0;) {
-        bool busy_polls = true;
-
+    while (atomic_load(&taken) < 2) {
         wakefd_sleep(&descriptor);
-        count = xs_loop_dequeue(queue.handle, &event, 1, &busy_polls);
-        if (busy_polls || count == 0) {
-            busy_polls = true;
-            atomic_fetch_add(&taken, xs_loop_busy_poll(queue.handle, &event, 1, &busy_polls));
-        }
-        xs_loop_leave(queue.handle);
-        atomic_fetch_add(&taken, count);
-        if (atomic_load(&taken) == 2)
-            return;
-        count = 0;
+        while (xs_dequeue_in_loop(queue.handle, &event, 1) > 0)
+            atomic_fetch_add(&taken, 1);
+        xs_prepare_sleep_in_loop(&queue);
     }
 }
 
@@ -283,22 +276,16 @@ static void complete_second(void)
     xs_op_complete(ops[1], 0);
 }
 
-/* Looks, and sleeps only when that does not pay: its descriptor is readable as long as it does. */
+/* A loop that has others to call after each batch: its descriptor is readable as long as busy polling goes on. */
 static void look_on_in_loop(void)
 {
     exs_event_t event;
 
     for (;;) {
-        bool busy_polls = true;
-
-        atomic_fetch_add(&taken, xs_loop_busy_poll(queue.handle, &event, 1, &busy_polls));
+        atomic_fetch_add(&taken, xs_dequeue_in_loop(queue.handle, &event, 1));
         if (atomic_load(&taken) == 2)
             return;
         wakefd_sleep(&descriptor);
-        if (xs_queue_dequeue(&queue, &event, 1, BY_LEVEL) == 1)
-            atomic_fetch_add(&taken, 1);
-        if (atomic_load(&taken) == 2)
-            return;
     }
 }
 

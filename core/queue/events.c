@@ -415,18 +415,32 @@ int xs_queue_dequeue(struct queue *queue, exs_event_t *events, int most, enum wa
     return count;
 }
 
-int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt)
+struct queue *xs_dequeue_begin(exs_qhandle_t qhandle, const exs_event_t *evtvec, int evtvec_cnt)
 {
-    if (evtvec_cnt < 1 || evtvec_cnt > EXS_EVTVEC_MAX)
-        return xs_invalid("evtvec_cnt is %d: from 1 to EXS_EVTVEC_MAX, %d", evtvec_cnt, EXS_EVTVEC_MAX);
+    if (evtvec_cnt < 1 || evtvec_cnt > EXS_EVTVEC_MAX) {
+        xs_invalid("evtvec_cnt is %d: from 1 to EXS_EVTVEC_MAX, %d", evtvec_cnt, EXS_EVTVEC_MAX);
+        return NULL;
+    }
     struct queue *queue = xs_queue_get(qhandle);
 
-    if (queue == NULL)
-        return xs_no_queue(qhandle);
+    if (queue == NULL) {
+        xs_no_queue(qhandle);
+        return NULL;
+    }
     if (evtvec == NULL || (uintptr_t)evtvec > UINTPTR_MAX - (size_t)evtvec_cnt * sizeof(*evtvec)) {
         xs_queue_put(queue);
-        return xs_nowhere("evtvec");
+        xs_nowhere("evtvec");
+        return NULL;
     }
+    return queue;
+}
+
+int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt)
+{
+    struct queue *queue = xs_dequeue_begin(qhandle, evtvec, evtvec_cnt);
+
+    if (queue == NULL)
+        return -1;
     int count = xs_queue_dequeue(queue, evtvec, evtvec_cnt, BY_EDGE);
 
     xs_queue_put(queue);

@@ -1,62 +1,58 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * look.c - for event loops that watch the queue's descriptor level-triggered, as exs_ev does for libev.
+ * look.c - exs_qpoll() with EXS_LOOP_BUDGET: for event loops that watch the queue's descriptor level-triggered.
  *
- * When the descriptor is readable, the loop calls xs_loop_dequeue(). If busy polling is enabled, it then calls
- * xs_loop_busy_poll(), which polls for further events before it returns to the loop, for no longer than the polling
- * time. If that passes without an event, the loop may sleep. If other watchers are pending, the descriptor is kept
- * readable, so that the loop calls back right after them.
+ * The loop calls when the descriptor is readable, and again after each batch of events. The first call of an iteration
+ * runs the queue. If that finds no event, and in the calls that follow, the queue is busy-polled, for no longer than
+ * the polling time since the iteration began. The call that returns 0 ends the iteration, and so does exs_qprepare(). If
+ * nothing came for the polling time, the loop may sleep then; if the time of the iteration has passed before, the
+ * descriptor is kept readable, so that the loop comes back after its other watchers.
  *
- * If busy polling is disabled, the queue is polled once per iteration: this finds events that arrived during the
- * callback without an epoll_wait(). The backoff of spin.h limits the cost of polls that find nothing.
+ * If busy polling is disabled, the queue is polled once per iteration, after its first batch: this finds events that
+ * arrived during the callback without an epoll_wait(). The backoff of spin.h limits the cost of polls that find nothing.
  */
 #include "queue.h"
 
-int xs_loop_dequeue(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *busy_polls)
+/* Values of `turn_ends` in place of a time, if busy polling is disabled. */
+#define TURN_NONE 0   /* no iteration has begun */
+#define TURN_BEGUN 1  /* the queue was run */
+#define TURN_POLLED 2 /* the one poll after it was made */
+
+static uint64_t turn_of(struct queue *queue)
 {
-    struct queue *queue = xs_queue_get(qhandle);
-
-    if (queue == NULL)
-        return -1;
-    int count = xs_queue_dequeue(queue, events, most, BY_LEVEL);
-
-    if (xs_spin_is_off(queue)) {
-        *busy_polls = *busy_polls && count > 0 && xs_single_poll_pays(queue);
-    } else {
-        *busy_polls = xs_spin_turn(queue, count > 0 || xs_queue_has_activity(queue));
-        if (*busy_polls)
-            atomic_store_explicit(&queue->busy_polls, count > 0, memory_order_relaxed);
-    }
-    xs_queue_put(queue);
-    return count;
+    return atomic_load_explicit(&queue->spin.turn_ends, memory_order_relaxed);
 }
 
-/* Returns the events if busy polling goes on; otherwise 0, and the loop may block. Called with events_lock,
- * which it releases. */
-static int end_look(struct queue *queue, exs_event_t *events, int most, bool goes_on)
+static void set_turn(struct queue *queue, uint64_t turn)
 {
-    int count = goes_on ? xs_events_take(queue, events, most) : 0;
+    atomic_store_explicit(&queue->spin.turn_ends, turn, memory_order_relaxed);
+}
 
-    /* The descriptor stays readable as long as busy polling goes on. */
-    atomic_store_explicit(&queue->is_kept_readable, goes_on, memory_order_relaxed);
+/* Ends the iteration. The descriptor stays readable if the loop must come back. Called with events_lock, which it
+ * releases. Returns 0. */
+static int end_turn(struct queue *queue, bool comes_back)
+{
+    atomic_store_explicit(&queue->is_kept_readable, comes_back, memory_order_relaxed);
     xs_events_show(queue);
     mutex_unlock(&queue->events_lock);
-    atomic_store_explicit(&queue->busy_polls, count > 0, memory_order_relaxed);
-    if (count > 0)
-        xs_prepare_sleep_for_waiters(queue); /* this loop does not sleep yet, but the other waiters may */
-    return count;
+    atomic_store_explicit(&queue->busy_polls, false, memory_order_relaxed);
+    set_turn(queue, TURN_NONE);
+    return 0;
 }
 
-/* Poll once, the same way as after a wake-up, so that no wake-up is left for what was processed here. */
-static int poll_once(struct queue *queue, exs_event_t *events, int most)
+static int take_events(struct queue *queue, exs_event_t *events, int most)
 {
-    int count = xs_queue_dequeue(queue, events, most, BY_POLLING);
+    int count = xs_events_take(queue, events, most);
 
-    xs_single_poll_learn(queue, count == 0);
+    atomic_store_explicit(&queue->is_kept_readable, true, memory_order_relaxed);
+    xs_events_show(queue);
+    mutex_unlock(&queue->events_lock);
+    atomic_store_explicit(&queue->busy_polls, true, memory_order_relaxed);
+    xs_prepare_sleep_for_waiters(queue); /* this loop does not sleep yet, but the other waiters may */
     return count;
 }
 
-static int spin(struct queue *queue, exs_event_t *events, int most, bool may_spin)
+static int spin(struct queue *queue, exs_event_t *events, int most)
 {
     /* If the descriptor is readable already, threads that complete operations need not signal it: no need to
      * count as a dequeuer. */
@@ -64,52 +60,72 @@ static int spin(struct queue *queue, exs_event_t *events, int most, bool may_spi
 
     if (!is_readable)
         atomic_fetch_add(&queue->dequeuers, 1);
-    bool goes_on = may_spin && xs_spin_in_turn(queue, &has_lock);
+    enum spun spun = xs_spin_in_turn(queue, &has_lock);
 
     if (!has_lock)
         mutex_lock(&queue->events_lock);
     if (!is_readable)
         atomic_fetch_sub(&queue->dequeuers, 1);
-    return end_look(queue, events, most, goes_on);
+    if (spun == SPUN_FOUND && !STAILQ_EMPTY(&queue->events)) /* another thread may have taken them */
+        return take_events(queue, events, most);
+    return end_turn(queue, spun != SPUN_EMPTY);
 }
 
-int xs_loop_busy_poll(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *busy_polls)
+/* Polls once, if busy polling is disabled, the same way as after a wake-up, so that no wake-up is left for what was
+ * processed here. */
+static int poll_once(struct queue *queue, exs_event_t *events, int most)
 {
-    struct queue *queue = xs_queue_get(qhandle);
-    int count;
+    set_turn(queue, TURN_POLLED);
+    int count = xs_queue_dequeue(queue, events, most, BY_POLLING);
 
-    if (queue == NULL)
-        return -1;
-    if (*busy_polls && xs_spin_is_off(queue)) {
-        count = poll_once(queue, events, most);
-        *busy_polls = false;
-    } else {
-        count = spin(queue, events, most, *busy_polls);
-        *busy_polls = *busy_polls && count > 0;
-    }
-    xs_queue_put(queue);
+    xs_single_poll_learn(queue, count == 0);
     return count;
 }
 
-void xs_loop_prepare(exs_qhandle_t qhandle)
+/* Runs the queue as the iteration's first step. */
+static int begin_turn(struct queue *queue, exs_event_t *events, int most)
 {
-    struct queue *queue = xs_queue_get(qhandle);
+    int count = xs_queue_dequeue(queue, events, most, BY_LEVEL);
 
-    if (queue == NULL)
-        return;
-    atomic_store_explicit(&queue->busy_polls, false, memory_order_relaxed);
-    xs_prepare_sleep_home(queue);
-    xs_queue_put(queue);
+    if (!xs_spin_turn(queue, count > 0 || xs_queue_has_activity(queue)))
+        set_turn(queue, TURN_BEGUN);
+    else if (count > 0)
+        atomic_store_explicit(&queue->busy_polls, true, memory_order_relaxed);
+    return count;
 }
 
-void xs_loop_leave(exs_qhandle_t qhandle)
+static int continue_turn(struct queue *queue, exs_event_t *events, int most, bool has_begun)
 {
-    struct queue *queue = xs_queue_get(qhandle);
+    int count = 0;
+
+    if (!xs_spin_is_off(queue))
+        return spin(queue, events, most);
+    if (has_begun && turn_of(queue) != TURN_POLLED && xs_single_poll_pays(queue))
+        count = poll_once(queue, events, most);
+    if (count > 0)
+        return count;
+    mutex_lock(&queue->events_lock);
+    return end_turn(queue, false);
+}
+
+void xs_prepare_sleep_in_loop(struct queue *queue)
+{
+    set_turn(queue, TURN_NONE);
+    atomic_store_explicit(&queue->busy_polls, false, memory_order_relaxed);
+    xs_prepare_sleep_home(queue);
+}
+
+int xs_dequeue_in_loop(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt)
+{
+    struct queue *queue = xs_dequeue_begin(qhandle, evtvec, evtvec_cnt);
 
     if (queue == NULL)
-        return;
-    mutex_lock(&queue->events_lock);
-    end_look(queue, NULL, 0, false);
-    xs_prepare_sleep_home(queue);
+        return -1;
+    bool has_begun = turn_of(queue) != TURN_NONE;
+    int count = has_begun ? 0 : begin_turn(queue, evtvec, evtvec_cnt);
+
+    if (count == 0)
+        count = continue_turn(queue, evtvec, evtvec_cnt, has_begun);
     xs_queue_put(queue);
+    return count;
 }

@@ -307,6 +307,9 @@ bool xs_queue_look_for_events(struct queue *queue, bool *came);
 bool xs_queue_has_activity(struct queue *queue);
 /* Like exs_qdequeue(), but without waiting and without checking its arguments. */
 int xs_queue_dequeue(struct queue *queue, exs_event_t *events, int most, enum watched watched);
+/* Checks the arguments of a call that dequeues events. Returns the queue, which can't be deleted until xs_queue_put();
+ * or NULL and errno. */
+struct queue *xs_dequeue_begin(exs_qhandle_t qhandle, const exs_event_t *evtvec, int evtvec_cnt);
 /* Takes events from the queue's list and returns their number. Called with events_lock, as is xs_events_show(). */
 int xs_events_take(struct queue *queue, exs_event_t *events, int most);
 /* Makes the descriptor readable if events are left in the list, if work is left that no descriptor signals, or if
@@ -315,9 +318,9 @@ void xs_events_show(struct queue *queue);
 /* Called when a loop that watches the descriptor level-triggered calls back. `active`: it found events. Returns true
  * if the caller should busy-poll before the loop sleeps. */
 bool xs_spin_turn(struct queue *queue, bool active);
-/* Busy-polls for events for the time of the loop's iteration. Returns false if the loop may sleep. Called without the
+/* Busy-polls for events for the time of the loop's iteration. SPUN_EMPTY: the loop may sleep. Called without the
  * locks; returns with events_lock held if *has_lock is set, and then there are events. */
-bool xs_spin_in_turn(struct queue *queue, bool *has_lock);
+enum spun xs_spin_in_turn(struct queue *queue, bool *has_lock);
 /* Returns true if busy polling is off for the queue. A loop's iteration may then end with one non-blocking poll. */
 bool xs_spin_is_off(struct queue *queue);
 /* Returns true if that single poll should be made, given the results of earlier ones. */

@@ -146,10 +146,6 @@ static void limit_for_attachments(struct queue *queue, struct search *search, ui
         search->limit = limit;
 }
 
-/* How a period of busy polling ended: is_over() returned true or events were found; nothing arrived for the polling
- * time, or the spin was skipped; search->limit was reached. */
-enum spun { SPUN_FOUND, SPUN_EMPTY, SPUN_LONG_ENOUGH };
-
 static enum spun spin(struct queue *queue, struct search *search)
 {
     uint64_t now = now_ns(), ns = ns_of(queue), first = now + FIRST_NS, turn = now + TURN_NS;
@@ -289,7 +285,7 @@ bool xs_spin_turn(struct queue *queue, bool active)
     return true;
 }
 
-bool xs_spin_in_turn(struct queue *queue, bool *has_lock)
+enum spun xs_spin_in_turn(struct queue *queue, bool *has_lock)
 {
     struct search search = {.ns = loop_ns_of(queue),
                             .active = atomic_load_explicit(&queue->spin.active, memory_order_relaxed),
@@ -300,12 +296,12 @@ bool xs_spin_in_turn(struct queue *queue, bool *has_lock)
                             .for_events = true};
 
     if (search.ns == 0)
-        return false;
+        return SPUN_EMPTY;
     enum spun spun = spin(queue, &search);
 
     atomic_store_explicit(&queue->spin.active, search.active, memory_order_relaxed);
     *has_lock = search.has_lock;
-    return spun != SPUN_EMPTY;
+    return spun;
 }
 
 /* ---- Without busy polling ------------------------------------------------------------------------------- */

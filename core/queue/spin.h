@@ -25,9 +25,14 @@ struct spin {
     _Atomic unsigned leaves; /* how many of the next spins are skipped */
     /* For event loops (look.c); ns, clock.h. */
     _Atomic uint64_t active; /* when the application last had events; pairs with nothing */
-    /* until when it may poll before other watchers are called; pairs with nothing */
+    /* When the loop's iteration ends, so that its other watchers are called; look.c has values that are no time. Pairs
+     * with nothing. */
     _Atomic uint64_t turn_ends;
 };
+
+/* How a period of busy polling ended: is_over() returned true or events were found; nothing arrived for the polling
+ * time, or the spin was skipped; the absolute limit was reached. */
+enum spun { SPUN_FOUND, SPUN_EMPTY, SPUN_LONG_ENOUGH };
 
 /* Initializes it from the environment (EXS_SPIN). */
 void xs_spin_init(struct spin *spin);

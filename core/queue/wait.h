@@ -65,18 +65,10 @@ int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt);
 
 /* ---- For loops that watch the queue's descriptor level-triggered (look.c) ---- */
 
-/* Like xs_dequeue(); called when the descriptor is readable. Returns -1 if the queue was deleted. *busy_polls: in,
- * whether no other watcher of the loop is pending; out, whether the loop should call xs_loop_busy_poll() after the
- * application has handled these events. */
-int xs_loop_dequeue(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *busy_polls);
-/* Must be called before the loop sleeps. The queue may have been deleted, as for the functions below. */
-void xs_loop_prepare(exs_qhandle_t qhandle);
-/* Busy-polls for more events if *busy_polls is set, which the caller clears while other watchers of the loop are
- * pending; else only ends the busy polling, so that the descriptor is no longer kept readable. Returns the number of
- * events; 0: the caller must return to the loop, which sleeps if it may; -1: the queue was deleted. On return
- * *busy_polls says whether the loop should call again after these events. */
-int xs_loop_busy_poll(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *busy_polls);
-/* The loop stops watching the queue, and does not call xs_loop_busy_poll() for it any more. */
-void xs_loop_leave(exs_qhandle_t qhandle);
+/* exs_qpoll() with EXS_LOOP_BUDGET. Returns the number of events; 0: the iteration is over, and the caller must return to
+ * the loop; -1 and errno. */
+int xs_dequeue_in_loop(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt);
+/* Must be called before a loop sleeps. Ends the iteration. */
+void xs_prepare_sleep_in_loop(struct queue *queue);
 
 #endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* bench_loops.h - the event loops that exs_bench can use, each by its adapter. One queue, one loop in a process. */
+#ifndef BENCH_LOOPS_H
+#define BENCH_LOOPS_H
+
+#include <exs.h>
+
+struct bench_loop {
+    const char *name;
+    /* Has the loop call `handle` with the events of the queue. Returns 0, or -1 and errno. */
+    int (*open)(exs_qhandle_t queue, void (*handle)(exs_event_t *events, int count));
+    void (*run)(void); /* until leave() */
+    void (*leave)(void);
+    void (*close)(void);
+};
+
+extern const struct bench_loop bench_loop_ev, bench_loop_uv, bench_loop_glib, bench_loop_libevent,
+    bench_loop_uring;
+/* Those whose libraries are here, and NULL; the first one is libev's. */
+extern const struct bench_loop *const bench_loops[];
+
+#endif

@@ -17,6 +17,11 @@
 #define MIDDLE 60000 /* bytes: a send that travels alone, unless the path is long */
 #define GROWN 8      /* times that a ring is larger than the one before it */
 
+/* The sockets of a further connection. */
+struct ends {
+    int client, server;
+};
+
 static struct pair pair;
 static uint8_t *out, in[PIECE];
 static size_t sent, got;
@@ -213,6 +218,51 @@ START_TEST(a_close_frees_both_rings)
 }
 END_TEST
 
+/* One byte goes from the client to the server. */
+static void exchange_byte(const struct ends *ends)
+{
+    must(exs_send(ends->client, out, 1, 0, pair.client_box->queue, NULL, NULL));
+    must(exs_recv(ends->server, in, 1, 0, pair.server_box->queue, NULL, NULL));
+    take_good(pair.client_box, EXS_EVT_SEND, ends->client);
+    take_good(pair.server_box, EXS_EVT_RECV, ends->server);
+}
+
+/* The client asks for a larger ring, and uses it if it gets one. Returns the size of the server's ring. */
+static uint64_t ask_for_ring(const struct ends *ends)
+{
+    const struct conn *conn = conn_of(ends->server);
+    uint64_t size = conn->recv_ring_size;
+
+    conn_of(ends->client)->due |= DUE_RING_WANTED;
+    for (int i = 0; i < 100 && conn->recv_ring_size == size; i++)
+        exchange_byte(ends);
+    return conn->recv_ring_size;
+}
+
+/* All rings of the process that have grown have a bound together. A ring that is replaced counts until it is empty. */
+START_TEST(all_rings_together_have_a_bound)
+{
+    struct ends ends[RINGS_MAX / RING_MAX];
+    const int last = sizeof ends / sizeof *ends - 1;
+
+    if (on_rdma())
+        return; /* an adapter would pin all of it */
+    for (int i = 0; i <= last; i++) {
+        connect_ends(pair.listener, SOCK_STREAM, &pair.address, pair.client_box, pair.server_box,
+                     &ends[i].client, &ends[i].server);
+        ck_assert_uint_eq(ask_for_ring(&ends[i]), RECV_RING_SIZE * GROWN);
+        ck_assert_uint_eq(ask_for_ring(&ends[i]), i < last ? RING_MAX : RECV_RING_SIZE * GROWN);
+    }
+    close_socket(pair.client_box, ends[0].client);
+    close_socket(pair.server_box, ends[0].server);
+    ck_assert_uint_eq(ask_for_ring(&ends[last]), RING_MAX);
+    for (int i = 1; i <= last; i++) {
+        close_socket(pair.client_box, ends[i].client);
+        close_socket(pair.server_box, ends[i].server);
+    }
+}
+END_TEST
+
 /* Those that have to wait share messages; the events come one by one, and in order. */
 START_TEST(short_sends_travel_together)
 {
@@ -237,12 +287,13 @@ START_TEST(short_sends_travel_together)
 END_TEST
 
 /* Sends of registered memory that have to wait, on a short and on a long path: messages are what a round trip is short
- * of, so on a long one longer sends share them. */
+ * of, so on a long one longer sends share them. On a short one they share no message with short sends either. */
 START_TEST(longer_sends_travel_together_on_a_long_path)
 {
     const struct conn *conn = conn_of(pair.client);
     exs_mhandle_t region = exs_mregister(out, TOTAL, 0);
     const int count = 200;
+    const bool is_long = _i == 1;
 
     ck_assert_ptr_ne(region, NULL);
     make_long();
@@ -250,18 +301,22 @@ START_TEST(longer_sends_travel_together_on_a_long_path)
         use_two_rings();
         receive_all();
     }
-    if (!_i)
+    if (!is_long)
         conn_of(pair.client)->path.is_measured = false;
     uint32_t before = conn->sq_tail;
 
     ck_assert_uint_le(sent + (size_t)count * MIDDLE, TOTAL);
-    for (int i = 0; i < count; i++, sent += MIDDLE)
-        must(exs_send(pair.client, out + sent, MIDDLE, 0, pair.client_box->queue, NULL, region));
+    for (int i = 0; i < count; i++) {
+        size_t length = _i == 2 && i % 2 == 0 ? SHORT : MIDDLE;
+
+        must(exs_send(pair.client, out + sent, length, 0, pair.client_box->queue, NULL, region));
+        sent += length;
+    }
     while (got < sent)
         receive_some();
     for (int i = 0; i < count; i++)
         take_good(pair.client_box, EXS_EVT_SEND, pair.client);
-    if (_i && conn->immediate && conn->max_gather > 1)
+    if (is_long && conn->immediate && conn->max_gather > 1)
         ck_assert_uint_lt(conn->sq_tail - before, count * 3 / 4);
     else
         ck_assert_uint_ge(conn->sq_tail - before, count);
@@ -279,6 +334,8 @@ START_TEST(the_first_data_measure_the_path)
     receive_all();
     ck_assert_uint_eq(path->trips, 1);
     ck_assert(!path->times_trip);
+    ck_assert_int_eq(path->is_measured,
+                     path->trip >= NS_PER_S / 1000); /* a short one is not measured further */
     send_burst(SHORT);
     receive_all();
     ck_assert_uint_eq(path->trips, 1);
@@ -387,18 +444,28 @@ START_TEST(one_ring_at_a_time)
 }
 END_TEST
 
-/* Data in a ring that was not offered, twice in one that was, or more than one holds. */
+/* Data in a ring that was not offered, twice in one that was, while the old one is empty or not, or more than one
+ * holds. */
 START_TEST(a_ring_that_was_not_offered)
 {
     open_growing();
     if (_i == 1) {
         want_ring();
         use_ring(RECV_RING_SIZE * GROWN);
-    } else if (_i == 2) {
+    } else if (_i > 1) {
         want_ring();
         raw_hear_control(&scene.raw, CONTROL_RING);
     }
+    if (_i == 3) {
+        raw_indirect(&scene.raw, 1);
+        raw_data(&scene.raw, IMM_NEW_RING | 1);
+    }
     raw_data(&scene.raw, IMM_NEW_RING | (_i == 2 ? RECV_RING_SIZE * GROWN + 1 : 5));
+    if (_i == 3) { /* what came before is received, but only after the connection has broken */
+        inbox_quiet(&scene.box, QUIET_MS);
+        must(exs_recv(scene.server, in, 2, MSG_WAITALL, scene.box.queue, NULL, NULL));
+        take_good(&scene.box, EXS_EVT_RECV, scene.server);
+    }
     scene_broken();
     scene_close();
 }
@@ -416,13 +483,14 @@ int main(void)
     tcase_add_test(grows, the_end_comes_behind_both_rings);
     tcase_add_test(grows, a_cancel_keeps_what_both_rings_hold);
     tcase_add_test(grows, a_close_frees_both_rings);
+    tcase_add_test(grows, all_rings_together_have_a_bound);
     tcase_add_loop_test(grows, short_sends_travel_together, 0, 2);
-    tcase_add_loop_test(grows, longer_sends_travel_together_on_a_long_path, 0, 2);
+    tcase_add_loop_test(grows, longer_sends_travel_together_on_a_long_path, 0, 3);
     tcase_add_test(grows, the_first_data_measure_the_path);
     tcase_add_checked_fixture(apart, begin, end);
     tcase_add_test(apart, messages_stay_apart);
     tcase_add_test(lies, nobody_gets_more_than_the_bound);
     tcase_add_loop_test(lies, one_ring_at_a_time, 0, 2);
-    tcase_add_loop_test(lies, a_ring_that_was_not_offered, 0, 3);
+    tcase_add_loop_test(lies, a_ring_that_was_not_offered, 0, 4);
     return run_suite(suite);
 }

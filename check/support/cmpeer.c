@@ -14,8 +14,8 @@
 
 /* ---- Messages ---- */
 
-static const size_t sizes[] = {[SAID_REQ] = 84, [SAID_REP] = 224,      [SAID_RTU] = 8,       [SAID_REJ] = 160,
-                               [SAID_DREQ] = 8, [SAID_SIDR_REQ] = 196, [SAID_SIDR_REP] = 156};
+static const size_t sizes[] = {[SAID_REQ] = 84, [SAID_REP] = 224,      [SAID_RTU] = 8,        [SAID_REJ] = 160,
+                               [SAID_DREQ] = 8, [SAID_SIDR_REQ] = 196, [SAID_SIDR_REP] = 156, [SAID_MRA] = 8};
 
 void said_put(struct said *said, size_t at, unsigned width, uint32_t value)
 {

@@ -14,7 +14,16 @@
 #include <netinet/in.h>
 #include "soft/cm/cm.h"
 
-enum said_type { SAID_REQ = 1, SAID_REP, SAID_RTU, SAID_REJ, SAID_DREQ, SAID_SIDR_REQ, SAID_SIDR_REP };
+enum said_type {
+    SAID_REQ = 1,
+    SAID_REP,
+    SAID_RTU,
+    SAID_REJ,
+    SAID_DREQ,
+    SAID_SIDR_REQ,
+    SAID_SIDR_REP,
+    SAID_MRA
+};
 
 #define SAID_MAX 300 /* bytes; the longest message that is right has 224 */
 

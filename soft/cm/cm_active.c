@@ -275,9 +275,10 @@ static void request(struct cm_id *id)
     if (postpone(id))
         return;
     id->state = CM_REQUEST_SENT;
+    id->own.mra = !cm_is_datagram(id);
     cm_want(id, EPOLLIN);
     cm_send(id, &id->own);
-    cm_timer_start(id, id->claim == NULL ? CM_TIMEOUT_HANDSHAKE : CM_TIMEOUT_TCP);
+    cm_timer_start(id, cm_is_datagram(id) && id->claim == NULL ? CM_TIMEOUT_HANDSHAKE : CM_TIMEOUT_TCP);
 }
 
 /* Whether the socket is connected to itself, as can happen with a port of the ephemeral range. */
@@ -360,6 +361,15 @@ void cm_active_answered(struct cm_id *id)
         cm_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, -EPROTO);
 }
 
+/* The host has a listener, which has received the request: its application gets more time than a host that sends
+ * nothing, which may be a TCP server that does not know this protocol. */
+static void received(struct cm_id *id)
+{
+    id->own.mra = false;
+    id->in_length = 0;
+    cm_timer_start(id, CM_TIMEOUT_HANDSHAKE);
+}
+
 static void answer(struct cm_id *id)
 {
     int result = cm_receive(id);
@@ -374,6 +384,8 @@ static void answer(struct cm_id *id)
         tcp_failed(id, ECONNREFUSED); /* another program listens at that slot */
     else if (result < 0 || !cm_message_decode(&id->peer, id->in))
         cm_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, -EPROTO);
+    else if (id->peer.type == CM_MRA && id->own.mra)
+        received(id);
     else if (cm_is_datagram(id) && id->peer.type == CM_REJ && id->peer.reason == CM_INVALID_SERVICE)
         tcp_failed(id, ECONNREFUSED); /* a listener of another number */
     else if (cm_is_datagram(id) && cm_datagram_take_claim(id))

@@ -115,6 +115,7 @@ static void ib_transport_send(struct cm_id *id, const struct cm_message *message
     case CM_REQ: /* cm_ib_connect */
     case CM_SIDR_REQ:
     case CM_DREQ: /* cm_ib_disconnect */
+    case CM_MRA:  /* over TCP only */
         break;
     case CM_SIDR_REP:
         cm_ib_reply(id, message);

@@ -45,11 +45,11 @@ enum cm_state {
 /* All timers of one kind have the same timeout, so their queues are in order of expiry. */
 enum cm_timeout {
     CM_TIMEOUT_HEAD_START, /* for one transport before the other one is tried, too */
-    CM_TIMEOUT_TCP,        /* for a TCP connection to the host */
-    CM_TIMEOUT_HANDSHAKE,  /* for the application at the other end to answer */
-    CM_TIMEOUT_HALF_OPEN,  /* until a request must be complete */
-    CM_TIMEOUT_PAUSE,      /* until a listener without descriptors, or a postponed request, tries again */
-    CM_TIMEOUT_TIMEWAIT,   /* until no packet of an ended connection can still arrive */
+    CM_TIMEOUT_TCP,       /* for a TCP connection to the host, and then for a sign that it knows the protocol */
+    CM_TIMEOUT_HANDSHAKE, /* for the application at the other end to answer */
+    CM_TIMEOUT_HALF_OPEN, /* until a request must be complete */
+    CM_TIMEOUT_PAUSE,     /* until a listener without descriptors, or a postponed request, tries again */
+    CM_TIMEOUT_TIMEWAIT,  /* until no packet of an ended connection can still arrive */
     CM_TIMEOUTS,
     CM_NO_TIMEOUT = CM_TIMEOUTS
 };

@@ -14,6 +14,7 @@ static const uint8_t magic[4] = {0xe8, 'E', 'X', 'S'}; /* no text protocol start
 #define FLAG_SHM 4
 /* EXS 2.1 used flags 8 and 16: they are neither set nor read. */
 #define FLAG_TCP 32
+#define FLAG_MRA 64
 #define PSN_MAX 0xffffff
 #define RETRY_MAX 7 /* 3 bits */
 
@@ -38,6 +39,7 @@ static size_t size_of(unsigned type)
         return SIDR_REP_DATA + CM_SIDR_REP_PRIVATE;
     case CM_RTU:
     case CM_DREQ:
+    case CM_MRA:
         return CM_HEADER;
     default:
         return 0;
@@ -55,7 +57,7 @@ static void encode_ends(const struct cm_message *message, uint8_t *bytes)
     bytes[21] = message->retry_count;
     bytes[22] = message->rnr_retry_count;
     bytes[23] = (message->flow_control ? FLAG_FLOW_CONTROL : 0) | (message->srq ? FLAG_SRQ : 0) |
-                (message->shm ? FLAG_SHM : 0) | (message->tcp ? FLAG_TCP : 0);
+                (message->shm ? FLAG_SHM : 0) | (message->tcp ? FLAG_TCP : 0) | (message->mra ? FLAG_MRA : 0);
     bytes[24] = message->private_length;
     if (message->type == CM_REQ) {
         bytes[25] = message->service;
@@ -171,6 +173,7 @@ static bool decode_ends(struct cm_message *message, const uint8_t *bytes, size_t
     if (message->type == CM_REQ) {
         message->service = bytes[25];
         message->space_ib = bytes[26] != 0;
+        message->mra = (bytes[23] & FLAG_MRA) != 0;
     }
     if (message->type == CM_REQ && message->shm)
         memcpy(message->token, bytes + REQ_TOKEN, CM_TOKEN);

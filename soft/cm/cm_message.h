@@ -12,13 +12,14 @@
  *   REQ, REP   8 queue pair number 4 | 12 first packet sequence number that the sender expects 4
  *              16 UDP port 2 | 18 path MTU 1 (enum ibv_mtu) | 19 responder resources 1 | 20 initiator depth 1
  *              21 retry count 1 | 22 RNR retry count 1 | 23 flags 1 (1: flow control, 2: SRQ, 4: shared memory,
- *              32: packets travel over this connection, tcp_frame.h; EXS 2.1 used 8 and 16, which are neither set nor
- *              read)
+ *              32: packets travel over this connection, tcp_frame.h; 64: of a REQ, the sender understands an MRA;
+ *              EXS 2.1 used 8 and 16, which are neither set nor read)
  *              24 length of private data 1 | 25 of a REQ: transport service 1 (InfiniBand's: 0 RC, 1 UC, 3 XRC)
  *              26 of a REQ: port space 1 (0: RDMA_PS_TCP, 1: RDMA_PS_IB) | 27 zero 1
  *              28 private data 56 in a REQ, 196 in a REP
  *   REJ        8 reason 2 | 10 length of private data 1 | 11 zero 1 | 12 private data 148
- *   RTU, DREQ  only the header
+ *   RTU, DREQ, MRA  only the header. An MRA (InfiniBand's message receipt acknowledgement) says that the REQ has
+ *              arrived at a listener, whose application may take time to answer it
  *
  * For datagrams, one request and its reply, after which the TCP connection is closed:
  *
@@ -48,7 +49,7 @@
 #define CM_SIDR_REP_PRIVATE 136
 #define CM_TOKEN 16
 
-enum cm_type { CM_REQ = 1, CM_REP, CM_RTU, CM_REJ, CM_DREQ, CM_SIDR_REQ, CM_SIDR_REP };
+enum cm_type { CM_REQ = 1, CM_REP, CM_RTU, CM_REJ, CM_DREQ, CM_SIDR_REQ, CM_SIDR_REP, CM_MRA };
 
 enum cm_reason {
     CM_NO_RESOURCES = 3, /* these three are InfiniBand's */
@@ -84,6 +85,7 @@ struct cm_message {
     uint8_t service;         /* of a REQ: any value, as enum cm_service */
     bool space_ib;           /* of a REQ: the port space is RDMA_PS_IB, else RDMA_PS_TCP */
     bool shm;                /* offered, or accepted; older versions ignore it */
+    bool mra;                /* of a REQ: the sender understands an MRA, and has received none */
     bool tcp;                /* offered, or accepted: packets over this connection; like shm */
     uint8_t token[CM_TOKEN]; /* of a REQ that offers shm: its last bytes */
     uint8_t private_length;

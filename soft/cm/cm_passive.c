@@ -177,6 +177,10 @@ bool cm_passive_requested(struct cm_id *id)
 
 static void requested(struct cm_id *id)
 {
+    const struct cm_message mra = {.type = CM_MRA};
+
+    if (id->peer.mra)
+        cm_send(id, &mra);
     id->in_length = 0;
     cm_timer_stop(id);
     id->state = CM_REQUESTED;

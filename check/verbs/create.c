@@ -138,6 +138,27 @@ static void device_named(struct rig *r)
     say("cmd_fd", fcntl(r->context->cmd_fd, F_GETFD) >= 0 ? "open" : "none");
 }
 
+/* ---- What few devices have ---- */
+
+static void create_parent_domain(struct rig *r)
+{
+    struct ibv_parent_domain_init_attr init = {.pd = r->pd};
+
+    say_result("create", ibv_alloc_parent_domain(r->context, &init) != NULL);
+}
+static void create_thread_domain(struct rig *r)
+{
+    struct ibv_td_init_attr init = {.comp_mask = 0};
+
+    say_result("create", ibv_alloc_td(r->context, &init) != NULL);
+}
+static void create_device_memory(struct rig *r)
+{
+    struct ibv_alloc_dm_attr init = {.length = 4096};
+
+    say_result("create", ibv_alloc_dm(r->context, &init) != NULL);
+}
+
 const struct verbs_case create_cases[] = {
     {"qp-too-many-sends", qp_too_many_sends},
     {"qp-too-many-receives", qp_too_many_receives},
@@ -154,5 +175,8 @@ const struct verbs_case create_cases[] = {
     {"gid-wrong", gid_wrong},
     {"pkey-wrong", pkey_wrong},
     {"pkey-first", pkey_first},
+    {"parent-domain", create_parent_domain},
+    {"thread-domain", create_thread_domain},
+    {"device-memory", create_device_memory},
     {0},
 };

@@ -6,7 +6,9 @@
  * sender therefore asks the kernel from time to time how many bytes are queued in that socket (sock_diag). If the
  * socket is at least half full the sender waits; the other half is for other senders, and for packets that were sent
  * since the answer. The kernel does not know the sockets of other hosts, and at RoCE's port it is unknown which socket
- * receives: packets to these are not paced.
+ * receives: packets to these are not paced. An adapter does not pace them either, but its network is often its own; here
+ * they share it with TCP, which they displace. So the first peer on another host that gets many bytes is reported on
+ * standard error.
  *
  * A stopped process receives nothing. After PATIENCE_NS the sender no longer waits for it, and its packets may be lost.
  */
@@ -14,6 +16,8 @@
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -25,6 +29,7 @@
 #define PATIENCE_NS UINT64_C(500000000) /* how long the sender waits for a peer that receives nothing */
 #define SHARE 8 /* the sender sends 1 / SHARE of the free space, and then asks the kernel again */
 #define UNASKED (SIZE_MAX / 2) /* bytes to a peer that the kernel can't know */
+#define MANY (4 << 20)         /* bytes to a peer on another host, which are reported */
 #define GONE (1 << 20)         /* bytes to a peer without a socket at the moment; doubled each time */
 #define GONE_TIMES 20 /* doublings: without sock_diag each question may make the kernel load a module */
 #define PACES 64      /* peers with an entry; packets to others are not paced */
@@ -33,6 +38,7 @@
 struct pace {
     union soft_addr remote; /* family 0: the entry is free */
     size_t allowance;       /* bytes that may be sent before the kernel is asked */
+    bool is_far;            /* on another host */
     unsigned gone;          /* how often in a row the kernel knew no socket */
     uint64_t held;          /* when the peer's socket was found at least half full, ns; 0: it is not */
     uint64_t asked;         /* when the kernel was last asked, or the entry was made, ns */
@@ -64,9 +70,9 @@ static bool is_here(const union soft_addr *remote)
     return here;
 }
 
-static bool can_be_asked(const struct udp_pace *pace, const union soft_addr *remote)
+static bool can_be_asked(const struct udp_pace *all, const struct pace *pace)
 {
-    return pace->fd != -1 && remote->in.sin_port != htons(SOFT_UDP_PORT) && is_here(remote);
+    return all->fd != -1 && pace->remote.in.sin_port != htons(SOFT_UDP_PORT) && !pace->is_far;
 }
 
 static struct inet_diag_req_v2 question(const union soft_addr *remote)
@@ -161,7 +167,8 @@ static struct pace *enter(const struct udp_pace *all, struct pace *place, const 
     if (place->remote.sa.sa_family != AF_UNSPEC && now - place->asked < IDLE_NS)
         return NULL;
     *place = (struct pace){.remote = path->remote, .asked = now};
-    place->allowance = can_be_asked(all, &path->remote) ? 0 : UNASKED;
+    place->is_far = !is_here(&path->remote);
+    place->allowance = can_be_asked(all, place) ? 0 : UNASKED;
     return place;
 }
 
@@ -192,6 +199,24 @@ static struct udp_pace *begin(struct udp *udp)
     return udp->pace;
 }
 
+static void report(const union soft_addr *remote)
+{
+    static atomic_flag reported = ATOMIC_FLAG_INIT; /* once in a process */
+    char text[INET6_ADDRSTRLEN] = "another host";
+
+    if (atomic_flag_test_and_set_explicit(&reported, memory_order_relaxed))
+        return;
+    if (remote->sa.sa_family == AF_INET)
+        inet_ntop(AF_INET, &remote->in.sin_addr, text, sizeof text);
+    else
+        inet_ntop(AF_INET6, &remote->in6.sin6_addr, text, sizeof text);
+    fprintf(stderr,
+            "exs: datagrams and unreliable connections to %s are sent without congestion control, and can take "
+            "all of "
+            "the network's bandwidth: limit the rate in the program, or by tc(8)\n",
+            text);
+}
+
 uint64_t udp_pace(struct soft_link *link, const struct soft_path *path, size_t bytes)
 {
     struct udp *udp = (struct udp *)link;
@@ -202,6 +227,8 @@ uint64_t udp_pace(struct soft_link *link, const struct soft_path *path, size_t b
     if (pace == NULL)
         return 0;
     pace->allowance -= bytes < pace->allowance ? bytes : pace->allowance;
+    if (pace->is_far && UNASKED - pace->allowance > MANY)
+        report(&path->remote);
     if (pace->allowance > 0)
         return 0;
     pace->asked = now_ns();

@@ -66,8 +66,7 @@ static void teardown(void)
         close(far);
 }
 
-/* More than the sockets hold: some of it waits in the link. */
-static void post_file(void)
+static void post_all(void)
 {
     struct ibv_sge sge = {0, (uint32_t)LENGTH, region->lkey};
     struct ibv_send_wr wr = {
@@ -76,6 +75,12 @@ static void post_file(void)
 
     ck_assert_int_eq(ibv_post_send(device.qp, &wr, &bad), 0);
     streamed_run(&device);
+}
+
+/* More than the sockets hold: some of it waits in the link. */
+static void post_file(void)
+{
+    post_all();
     ck_assert(device.peer->blocked && !LIST_EMPTY(&device.tcp.gathering));
 }
 
@@ -178,6 +183,27 @@ START_TEST(peer_resets)
 }
 END_TEST
 
+/* The peer has closed its end, and answers the first bytes with a reset. sendfile(2) may then have sent a part, and
+ * nevertheless raise SIGPIPE. */
+START_TEST(peer_has_closed)
+{
+    struct pollfd near = {.fd = device.peer->fd, .events = POLLIN};
+    int size = 8 * SMALL_BUFFER << _i % 4;
+
+    ck_assert_int_eq(setsockopt(near.fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size), 0);
+    close(far);
+    far = -1;
+    ck_assert_int_eq(poll(&near, 1, MOMENTS * MOMENT_MS), 1);
+    post_all();
+    for (int moment = 0; moment < MOMENTS && streamed_state(&device) != IBV_QPS_ERR; moment++) {
+        (void)poll(&near, 1, MOMENT_MS);
+        streamed_run(&device);
+    }
+    ck_assert_int_eq(streamed_poll(&device), IBV_WC_WR_FLUSH_ERR);
+    ck_assert_int_eq(streamed_state(&device), IBV_QPS_ERR);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("tcp link: files");
@@ -189,6 +215,7 @@ int main(void)
     tcase_add_test(tcase, region_is_deregistered);
     tcase_add_test(tcase, file_becomes_shorter);
     tcase_add_test(tcase, peer_resets);
+    tcase_add_loop_test(tcase, peer_has_closed, 0, 16);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -159,12 +159,14 @@ void tcp_leave_unsent(struct tcp_peer *peer)
 }
 
 /* Like sendfile(2), but without SIGPIPE, which sendfile(2) has no flag to suppress: the signal is blocked, and removed
- * if it is pending only because of this call. */
+ * if it is pending only because of this call. The kernel sends in parts, and raises the signal also if a part was sent
+ * before the connection broke; the call then returns the length of that part. */
 static ssize_t sendfile_quietly(int to, int file, off_t *place, size_t length)
 {
     const struct timespec now = {0};
     sigset_t broken_pipe, before;
     ssize_t sent;
+    bool may_be_broken;
     int error;
 
     sigemptyset(&broken_pipe);
@@ -172,7 +174,8 @@ static ssize_t sendfile_quietly(int to, int file, off_t *place, size_t length)
     pthread_sigmask(SIG_BLOCK, &broken_pipe, &before);
     sent = sendfile(to, file, place, length);
     error = errno;
-    if (sent == -1 && error == EPIPE && !sigismember(&before, SIGPIPE))
+    may_be_broken = sent == -1 ? error == EPIPE : (size_t)sent < length;
+    if (may_be_broken && !sigismember(&before, SIGPIPE))
         (void)sigtimedwait(&broken_pipe, NULL, &now);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = error;

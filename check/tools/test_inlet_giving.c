@@ -237,7 +237,7 @@ END_TEST
 START_TEST(given_lines)
 {
     FILE *out = tmpfile();
-    char line[512];
+    char line[512], reply[512];
     int count = 0;
 
     ck_assert_int_ne(dup2(fileno(out), STDOUT_FILENO), -1);
@@ -246,7 +246,7 @@ START_TEST(given_lines)
     open_from(1, 1);
     for (int i = 0; i < 1000; i++) {
         want_file(1, 0);
-        take(1);
+        ck_assert_int_gt(fake_sent(1, reply, sizeof(reply)), 0);
     }
     pass(LINES_PERIOD);
     fflush(stdout);
@@ -255,6 +255,29 @@ START_TEST(given_lines)
         count += strstr(line, count < LINES_BURST ? "file: gave 0 bytes" : "gave 900 more files") != NULL;
     ck_assert_int_eq(count, LINES_BURST + 1);
     expect_open(1); /* small files, but many */
+}
+END_TEST
+
+/* Small files that were asked for together are sent together, up to the first one that does not fit. */
+START_TEST(given_together)
+{
+    enum { SIZE = 50000, COUNT = 5 };
+    const struct transfer_header header = {.version = TRANSFER_WANTS, .name_length = 4};
+    static unsigned char bytes[COUNT * (TRANSFER_HEADER + 4)], given[3 * SIZE];
+    const ssize_t each = TRANSFER_REPLY + TRANSFER_COMING + SIZE + TRANSFER_DIGEST;
+
+    make_file(SIZE);
+    open_from(1, 1);
+    for (size_t i = 0; i < COUNT; i++) {
+        transfer_put_header(bytes + i * (TRANSFER_HEADER + 4), &header);
+        memcpy(bytes + i * (TRANSFER_HEADER + 4) + TRANSFER_HEADER, "file", 4);
+    }
+    ck_assert_uint_eq(fake_arrive(1, bytes, sizeof(bytes)), sizeof(bytes));
+    ck_assert_int_eq(fake_sent(1, given, sizeof(given)), 2 * each);
+    ck_assert_int_eq(fake_sent(1, given, sizeof(given)), 2 * each);
+    ck_assert_int_eq(fake_sent(1, given, sizeof(given)), each);
+    ck_assert_ptr_null(fake_first(1, EXS_EVT_SEND));
+    expect_open(1);
 }
 END_TEST
 
@@ -318,6 +341,7 @@ int main(void)
     tcase_add_loop_test(tcase, reader_goes, 0, 2);
     tcase_add_loop_test(tcase, readers_owe, 0, 3);
     tcase_add_test(tcase, given_lines);
+    tcase_add_test(tcase, given_together);
     tcase_add_loop_test(tcase, shortage_of_giving, 0, 3);
     tcase_add_test(tcase, finish_giving);
     tcase_add_loop_test(tcase, finish_giving_is_cut_short, 0, 2);

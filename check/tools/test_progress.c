@@ -76,7 +76,43 @@ START_TEST(was_there)
     progress_skip(&progress, UINT64_C(2000000000000));
     progress.since -= 1000;
     const char *bar = draw(UINT64_C(3000000000000));
-    ck_assert_msg(strstr(bar, "]  75% 1.00 GB/s") != NULL, "drawn: %s", bar);
+    ck_assert_msg(strstr(bar, "]  75% 3.0 TB 1.00 GB/s ETA 16:40") != NULL, "drawn: %s", bar);
+}
+END_TEST
+
+/* Hours are said to be some, and where nothing has come yet there is no estimate. */
+START_TEST(time_left)
+{
+    progress_start(&progress, "file", UINT64_C(10000000000), false);
+    progress.since -= 1000;
+    const char *bar = draw(UINT64_C(1000000000));
+    ck_assert_msg(strstr(bar, "]  10% 1.0 GB 0.00 GB/s ETA 2:30 h") != NULL, "drawn: %s", bar);
+}
+END_TEST
+
+START_TEST(no_estimate)
+{
+    progress_start(&progress, "file", 1000, false);
+    const char *bar = draw(0);
+
+    ck_assert_msg(strstr(bar, "]   0% 0 B 0.00 GB/s") != NULL && strstr(bar, "ETA") == NULL, "drawn: %s", bar);
+}
+END_TEST
+
+/* Many small files have one line, with the name of the last one. */
+START_TEST(counts)
+{
+    progress_start(&progress, "", 0, false);
+    progress.started -= 100;
+    progress.drawn -= 1;
+    progress_count(&progress, "folder/na\tme", 1000, 4000, 12345678);
+    fflush(stderr);
+    rewind(said);
+    char line[512];
+
+    ck_assert_ptr_nonnull(fgets(line, sizeof(line), said));
+    ck_assert_msg(strstr(line, "folder/na?me, 1000 of 4000 files, 12 MB ETA 5:00") != NULL, "drawn: %s", line);
+    ck_assert_uint_lt(count_characters(line), COLUMNS);
 }
 END_TEST
 
@@ -100,6 +136,9 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, NULL);
     tcase_add_loop_test(tcase, fits_a_line, 0, 4);
     tcase_add_test(tcase, was_there);
+    tcase_add_test(tcase, time_left);
+    tcase_add_test(tcase, no_estimate);
+    tcase_add_test(tcase, counts);
     tcase_add_test(tcase, quiet);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

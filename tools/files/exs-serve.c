@@ -10,11 +10,14 @@
 #include <errno.h>
 #include <exs_ev.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <netdb.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "tools/common/acceptor.h"
@@ -278,6 +281,43 @@ static int find_most_connections(void)
     return most;
 }
 
+static void *do_nothing(void *unused)
+{
+    return unused;
+}
+
+/* The device needs a thread when the first client comes. Without one it would refuse all of them. */
+static void check_threads(void)
+{
+    pthread_t thread;
+    int error = pthread_create(&thread, NULL, do_nothing, NULL);
+
+    if (error == 0) {
+        pthread_join(thread, NULL);
+        return;
+    }
+    fprintf(
+        stderr,
+        "exs-serve: cannot start a thread: %s: raise the limit on processes (ulimit -u, TasksMax of systemd, "
+        "pids.max of a container)\n",
+        strerror(error));
+    exit(1);
+}
+
+/* What clients may use, and what it depends on. */
+static void report_limits(const struct server *s)
+{
+    const struct store_limits *limits = &s->inlets.store.limits;
+    struct rlimit files = {0};
+
+    getrlimit(RLIMIT_NOFILE, &files);
+    log_line(stdout,
+             "limits: %d connections (%llu descriptors allow %d), %d of one address; %" PRIu64
+             " bytes and %" PRIu64 " files in all, %" PRIu64 " bytes a file",
+             s->inlets.most, (unsigned long long)files.rlim_cur, s->inlets.most, s->inlets.of_one,
+             limits->total, limits->files, limits->file != 0 ? limits->file : limits->total);
+}
+
 /* Told at the start, and not to each client. */
 static void check_writable(int directory, const char *path)
 {
@@ -317,8 +357,10 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     struct addrinfo *addresses = resolve_or_end(settings.host, settings.port);
     open_directory(s, settings.directory, &settings.limits);
+    check_threads();
     prepare_loop(s);
     listen_on(s, addresses);
+    report_limits(s);
     freeaddrinfo(addresses);
     ev_run(s->inlets.loop, 0);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "progress.h"
 #include "special.h"
 #include "tools/common/terminal.h"
 
@@ -21,6 +22,7 @@ struct gathering {
     const struct target *target;
     struct account *account;
     size_t next, asked;              /* the pick that comes next; the first one that was not asked for */
+    struct progress progress;        /* of all files; a large one draws its own */
     struct landing landings[WINDOW]; /* of picks from `next` to `asked`; pick n is at n % WINDOW */
 };
 
@@ -48,6 +50,7 @@ static void settle(struct gathering *g, struct pick *pick, int result)
 
     pick->is_settled = true;
     if (result == -1) {
+        progress_end(&g->progress);
         gathering_account_failed(g->account, fetch, pick->path);
         return;
     }
@@ -59,6 +62,7 @@ static void settle(struct gathering *g, struct pick *pick, int result)
                                       .digest = fetch->digest};
 
     account_done(g->account, &file);
+    progress_count(&g->progress, pick->name, g->account->done, g->picks->count, g->account->bytes);
 }
 
 static void leave_out(struct gathering *g)
@@ -245,10 +249,11 @@ void gathering_get(struct fetch *fetch, const struct addrinfo *addresses, struct
     struct gathering g = {
         .fetch = fetch, .addresses = addresses, .picks = picks, .target = target, .account = account};
 
+    progress_start(&g.progress, "", 0, fetch->quiet || picks->count < 2 || account->form != ACCOUNT_SHORT);
     while (g.next < picks->count) {
         if (!picks->list[g.next].is_settled && !get_next(&g)) {
             forget_asked(&g, g.next);
-            return;
+            break;
         }
         if (picks->list[g.next].is_settled) {
             g.next++;
@@ -256,4 +261,5 @@ void gathering_get(struct fetch *fetch, const struct addrinfo *addresses, struct
                 g.asked = g.next;
         }
     }
+    progress_end(&g.progress);
 }

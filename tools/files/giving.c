@@ -114,6 +114,9 @@ static int begin_list(struct giving *giving, int in, const char *last)
 {
     struct stat status;
 
+    giving->lists = malloc(GIVING_FLYING * sizeof(*giving->lists));
+    if (giving->lists == NULL)
+        return -1;
     put_front(giving, TRANSFER_LISTS, 0);
     if (fstatat(in, last, &status, AT_SYMLINK_NOFOLLOW) == -1)
         return -1;
@@ -231,6 +234,7 @@ void giving_close(struct giving *giving)
     if (giving->folder != NULL)
         closedir(giving->folder);
     XXH3_freeState(giving->hash);
+    free(giving->lists);
     free(giving);
 }
 

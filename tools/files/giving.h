@@ -42,9 +42,9 @@ struct giving {
     XXH3_state_t *hash;            /* of a file */
     struct transfer_header header; /* the file's details; before they are known, the client's header */
     unsigned char front[TRANSFER_REPLY + TRANSFER_COMING], digest[TRANSFER_DIGEST];
-    size_t front_length; /* bytes of `front` to send before the next vector */
-    unsigned turn;       /* number of the next list buffer */
-    unsigned char lists[GIVING_FLYING][GIVING_LIST];
+    size_t front_length;                 /* bytes of `front` to send before the next vector */
+    unsigned turn;                       /* number of the next list buffer */
+    unsigned char (*lists)[GIVING_LIST]; /* GIVING_FLYING of them, for a list; else NULL */
 };
 
 /* Opens what a client asks for. name: header->name_length bytes, unchecked. NULL: *why is the reason, a string, and

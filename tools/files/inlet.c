@@ -48,6 +48,7 @@ static void inlet_closed(struct inlet *inlet)
     block_return(&inlets->blocks, inlet->block);
     giving_close(inlet->giving);
     inlets->count--;
+    free(inlet->outbox);
     free(inlet);
     inlets->gone(inlets);
 }
@@ -118,24 +119,38 @@ static void credit_file(struct inlet *inlet, uint64_t size)
         inlet->brought += FILE_WORTH;
 }
 
-static int reply(struct inlet *inlet)
+static int send_outbox(struct inlet *inlet)
 {
-    if (inlet->intake.result.status == TRANSFER_GO)
+    inlet->replying = true;
+    return (int)exs_send(inlet->sock, inlet->outbox->bytes, inlet->outbox->length, 0, inlet->inlets->queue,
+                         inlet, NULL);
+}
+
+/* Puts the reply into the outbox. */
+static void take_reply(struct inlet *inlet)
+{
+    struct intake *intake = &inlet->intake;
+
+    if (intake->result.status == TRANSFER_GO)
         grant_time(inlet);
     else
         report(inlet);
-    if (inlet->intake.result.status == TRANSFER_STORED)
-        credit_file(inlet, inlet->intake.header.size);
-    inlet->replying = true;
-    return (int)exs_send(inlet->sock, inlet->intake.reply, inlet->intake.reply_length, 0, inlet->inlets->queue,
-                         inlet, NULL);
+    if (intake->result.status == TRANSFER_STORED)
+        credit_file(inlet, intake->header.size);
+    outbox_put(inlet->outbox, intake->reply, intake->reply_length);
+    intake->reply_length = 0;
+}
+
+static int reply(struct inlet *inlet)
+{
+    take_reply(inlet);
+    return send_outbox(inlet);
 }
 
 /* ---- Giving -------------------------------------------------------------------------------------------- */
 
-static void report_given(const struct inlet *inlet)
+static void report_given(const struct inlet *inlet, struct giving *giving)
 {
-    struct giving *giving = inlet->giving;
     double seconds = clock_seconds() - giving->started, bytes = (double)(giving->size - giving->from);
     char address[OPTIONS_ADDRESS_MAX], digest[2 * TRANSFER_DIGEST + 1];
 
@@ -190,6 +205,18 @@ static bool refuses_to_read(struct inlet *inlet)
     inlet->intake.giving = NULL;
     intake_refuse(&inlet->intake, why);
     return true;
+}
+
+static int put_small(struct inlet *inlet)
+{
+    struct giving *giving = inlet->intake.giving;
+
+    if (outbox_put_giving(inlet->outbox, giving) == -1)
+        return -1;
+    report_given(inlet, giving);
+    credit_file(inlet, giving->size);
+    giving_close(intake_take_giving(&inlet->intake));
+    return 0;
 }
 
 static int begin_to_give(struct inlet *inlet)
@@ -263,28 +290,57 @@ bool inlet_is_over(const struct inlet *inlet)
     return inlet->inlets->ending && !inlet->replying && intake_idle(&inlet->intake);
 }
 
-/* While a reply or a file is on its way, what has arrived waits in its slots: so a hasty client is slowed down.
- */
+/* What was asked for, once what was answered before is sent. */
+static int give(struct inlet *inlet)
+{
+    if (outbox_suits(inlet->intake.giving))
+        return outbox_takes(inlet->outbox, inlet->intake.giving) ? put_small(inlet) : 0;
+    if (inlet->outbox->length > 0 || refuses_to_read(inlet))
+        return 0;
+    return begin_to_give(inlet);
+}
+
+/* Whether the client waits for what is in the outbox, or it is full. Otherwise it is sent when all that has arrived is
+ * consumed. */
+static bool must_send(const struct inlet *inlet)
+{
+    return inlet->outbox->length > 0 && !inlet->replying &&
+           (inlet->intake.state == INTAKE_OFFSET || inlet->intake.state == INTAKE_REFUSED ||
+            inlet->intake.giving != NULL || !outbox_takes_reply(inlet->outbox));
+}
+
+/* Feeds the bytes of the oldest slot, which is posted again when all of them are consumed. */
+static int feed(struct inlet *inlet)
+{
+    unsigned slot = inlet->consumed;
+    size_t length = inlet->lengths[slot % BLOCK_SLOTS];
+    const unsigned char *memory = inlet->block->memory + (size_t)(slot % BLOCK_SLOTS) * BLOCK_SLOT;
+
+    inlet->used += intake_feed(&inlet->intake, memory + inlet->used, length - inlet->used);
+    if (inlet->used < length)
+        return 0;
+    inlet->used = 0;
+    inlet->consumed++;
+    return inlet->ended ? 0 : post(inlet, slot);
+}
+
+/* While the outbox or a file is on its way, what has arrived waits in its slots: so a hasty client is slowed down. */
 static int consume(struct inlet *inlet)
 {
-    while (inlet->consumed != inlet->filled && !inlet->replying && !inlet_is_over(inlet)) {
-        unsigned slot = inlet->consumed;
-        size_t length = inlet->lengths[slot % BLOCK_SLOTS];
-        const unsigned char *memory = inlet->block->memory + (size_t)(slot % BLOCK_SLOTS) * BLOCK_SLOT;
+    struct intake *intake = &inlet->intake;
 
-        inlet->used += intake_feed(&inlet->intake, memory + inlet->used, length - inlet->used);
-        if (inlet->intake.giving != NULL && !refuses_to_read(inlet) && begin_to_give(inlet) == -1)
+    while (!inlet->replying && !inlet_is_over(inlet) &&
+           (intake->giving != NULL || inlet->consumed != inlet->filled)) {
+        if (intake->giving == NULL && feed(inlet) == -1)
             return -1;
-        if (inlet->intake.reply_length > 0 && reply(inlet) == -1)
+        if (intake->giving != NULL && give(inlet) == -1)
             return -1;
-        if (inlet->used < length)
-            return 0;
-        inlet->used = 0;
-        inlet->consumed++;
-        if (!inlet->ended && post(inlet, slot) == -1)
+        if (intake->reply_length > 0)
+            take_reply(inlet);
+        if (must_send(inlet) && send_outbox(inlet) == -1)
             return -1;
     }
-    return 0;
+    return inlet->outbox->length > 0 && !inlet->replying ? send_outbox(inlet) : 0;
 }
 
 static int received(struct inlet *inlet, size_t length)
@@ -302,7 +358,10 @@ static int received(struct inlet *inlet, size_t length)
 static int sent(struct inlet *inlet)
 {
     inlet->replying = false;
-    inlet->intake.reply_length = 0;
+    if (inlet->silent > 0) /* else it has more time, see grant_time() */
+        inlet->silent = 0;
+    inlet->brought += inlet->outbox->length;
+    inlet->outbox->length = 0;
     if (inlet->intake.state == INTAKE_REFUSED && !inlet->ended &&
         exs_shutdown(inlet->sock, SHUT_WR, 0, inlet->inlets->queue, inlet) == -1)
         return -1;
@@ -318,7 +377,7 @@ static int given(struct inlet *inlet, uint64_t length)
     hosts_repay(&inlet->inlets->hosts, &inlet->peer, length);
     if (!inlet->giving->over || inlet->flying > 0)
         return inlet_give(inlet);
-    report_given(inlet);
+    report_given(inlet, inlet->giving);
     credit_file(inlet, inlet->giving->size);
     giving_close(inlet->giving);
     inlet->giving = NULL;

@@ -7,6 +7,7 @@
 
 #include "inlet.h"
 #include "intake.h"
+#include "outbox.h"
 
 /* Allocated by inlet_open(), freed by its close event; used only by the loop's thread. */
 struct inlet {
@@ -15,6 +16,7 @@ struct inlet {
     struct inlets *inlets;
     struct block *block;
     struct intake intake;
+    struct outbox *outbox; /* replies, and small files */
     struct giving *giving; /* what it is being sent; NULL: nothing */
     int flying;            /* vectors of `giving` that are in flight */
     int sock;

@@ -132,8 +132,13 @@ static struct inlet *new_inlet(struct inlets *inlets, const struct sockaddr_stor
     inlet->peer = *peer;
     inlet->refused = count_of(inlets, peer, false) >= inlets->of_one;
     inlet->block = inlet->refused ? block_sink(&inlets->blocks) : block_take(&inlets->blocks);
-    if (inlet->block != NULL && intake_open(&inlet->intake, &inlets->store, &inlet->peer) == 0)
+    inlet->outbox = malloc(sizeof(*inlet->outbox));
+    if (inlet->outbox != NULL && inlet->block != NULL &&
+        intake_open(&inlet->intake, &inlets->store, &inlet->peer) == 0) {
+        inlet->outbox->length = 0;
         return inlet;
+    }
+    free(inlet->outbox);
     block_return(&inlets->blocks, inlet->block);
     free(inlet);
     return NULL;
@@ -165,6 +170,9 @@ void inlet_open(struct inlets *inlets, int sock, const struct sockaddr_storage *
         snprintf(inlet->device, sizeof(inlet->device), "?");
     LIST_INSERT_HEAD(&inlets->list, inlet, link);
     inlets->count++;
+    if (inlets->count == inlets->most)
+        inlets_say(inlets, "all %d connections are in use: further clients wait, and some are refused",
+                   inlets->most);
     if (inlets->ending)
         inlet_close(inlet); /* accepted before that; the end waits for its close event */
     else if (!inlet_begin(inlet))

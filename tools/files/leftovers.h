@@ -4,7 +4,6 @@
 #ifndef FILES_LEFTOVERS_H
 #define FILES_LEFTOVERS_H
 
-
 enum { LEFTOVERS_NAME = 32 }; /* bytes of a temporary name, with its end */
 
 void leftovers_name(char out[LEFTOVERS_NAME], unsigned number);

@@ -9,7 +9,9 @@
 #include "tools/common/clock.h"
 #include "tools/common/terminal.h"
 
-#define WIDTH 30        /* characters of the bar */
+#define WIDTH 10        /* characters of the bar */
+#define TEXT 40         /* bytes of a number with its unit */
+#define DAYS_MAX 8.64e6 /* seconds; an estimate of 100 days is none */
 #define INTERVAL 0.1    /* seconds between two drawings */
 #define WIPE "\r\x1b[K" /* to the start of the line, and clear it */
 
@@ -25,12 +27,46 @@ static void cut(char *name)
     name[length] = '\0';
 }
 
-void progress_start(struct progress *progress, const char *name, uint64_t size, bool quiet)
+static void set_name(struct progress *progress, const char *name)
 {
-    progress->shown = !quiet && isatty(STDERR_FILENO) == 1;
     snprintf(progress->name, sizeof(progress->name), "%s", name);
     terminal_filter(progress->name);
     cut(progress->name);
+}
+
+static const char *bytes_text(uint64_t bytes, char out[TEXT])
+{
+    static const char units[] = {'k', 'M', 'G', 'T', 'P', 'E'};
+    double value = (double)bytes;
+    int unit = -1;
+
+    for (; value >= 1000 && unit < (int)sizeof(units) - 1; unit++)
+        value /= 1000;
+    if (unit == -1)
+        snprintf(out, TEXT, "%d B", (int)bytes);
+    else
+        snprintf(out, TEXT, "%.*f %cB", value < 10 ? 1 : 0, value, units[unit]);
+    return out;
+}
+
+/* rate: how much of what is left is done in a second. Nothing where no estimate is possible. */
+static const char *left_text(uint64_t left, double rate, char out[TEXT])
+{
+    double seconds = rate > 0 ? (double)left / rate : DAYS_MAX;
+
+    if (seconds >= DAYS_MAX)
+        out[0] = '\0';
+    else if (seconds >= 3600)
+        snprintf(out, TEXT, " ETA %d:%02d h", (int)seconds / 3600, (int)seconds / 60 % 60);
+    else
+        snprintf(out, TEXT, " ETA %d:%02d", (int)seconds / 60, (int)seconds % 60);
+    return out;
+}
+
+void progress_start(struct progress *progress, const char *name, uint64_t size, bool quiet)
+{
+    progress->shown = !quiet && isatty(STDERR_FILENO) == 1;
+    set_name(progress, name);
     progress->size = size;
     progress->from = 0;
     progress->started = progress->since = progress->drawn = clock_seconds();
@@ -44,18 +80,37 @@ void progress_skip(struct progress *progress, uint64_t from)
 
 void progress_update(struct progress *progress, uint64_t done)
 {
-    static const char full[] = "##############################", empty[] = "..............................";
+    static const char full[] = "##########", empty[] = "..........";
     double now = clock_seconds();
 
     if (!progress->shown || progress->size == 0 || now - progress->drawn < INTERVAL)
         return;
     progress->drawn = now;
-    int filled = (int)(done * WIDTH / progress->size);
+    int filled = (int)((double)done * WIDTH / (double)progress->size);
+    char size[TEXT], left[TEXT];
     uint64_t moved = done > progress->from ? done - progress->from : 0;
     double seconds = now > progress->since ? now - progress->since : INTERVAL;
 
-    fprintf(stderr, WIPE "%s [%.*s%.*s] %3d%% %.2f GB/s", progress->name, filled, full, WIDTH - filled, empty,
-            (int)(done * 100 / progress->size), (double)moved / 1e9 / seconds);
+    double rate = (double)moved / seconds;
+
+    fprintf(stderr, WIPE "%s [%.*s%.*s] %3d%% %s %.2f GB/s%s", progress->name, filled, full, WIDTH - filled,
+            empty, (int)((double)done * 100 / (double)progress->size), bytes_text(done, size), rate / 1e9,
+            left_text(progress->size - done, rate, left));
+}
+
+void progress_count(struct progress *progress, const char *name, uint64_t done, uint64_t all, uint64_t bytes)
+{
+    double now = clock_seconds();
+    char size[TEXT], left[TEXT];
+
+    if (!progress->shown || now - progress->drawn < INTERVAL)
+        return;
+    progress->drawn = now;
+    set_name(progress, name);
+    double rate = (double)done / (now > progress->started ? now - progress->started : INTERVAL);
+
+    fprintf(stderr, WIPE "%s, %llu of %llu files, %s%s", progress->name, (unsigned long long)done,
+            (unsigned long long)all, bytes_text(bytes, size), left_text(all - done, rate, left));
 }
 
 void progress_end(struct progress *progress)

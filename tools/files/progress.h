@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* progress.h - a progress bar on standard error, if that is a terminal and the user did not ask for quiet. */
+/* progress.h - a progress bar, with the bytes, the rate and the time that is left, on standard error, if that is a terminal and the user did not ask for quiet. */
 #ifndef FILES_PROGRESS_H
 #define FILES_PROGRESS_H
 
@@ -20,6 +20,8 @@ void progress_start(struct progress *progress, const char *name, uint64_t size, 
 void progress_skip(struct progress *progress, uint64_t from);
 /* Draws at most ten times a second. */
 void progress_update(struct progress *progress, uint64_t done);
+/* Draws, in place of a bar, how many of many small files are done. name: of the last one. bytes: of those done. */
+void progress_count(struct progress *progress, const char *name, uint64_t done, uint64_t all, uint64_t bytes);
 /* Wipes the bar. */
 void progress_end(struct progress *progress);
 

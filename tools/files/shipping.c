@@ -5,16 +5,18 @@
 #include <stdlib.h>
 
 #include "parcel.h"
+#include "progress.h"
 
 /* Owned by shipping_send(). */
 struct shipping {
     struct outlet *outlet;
     struct picks *picks;
     struct account *account;
-    struct parcel *parcels; /* two */
-    unsigned turn;          /* the parcel that is filled next; the other one was sent, or is empty */
-    size_t next;            /* the pick that is read next */
-    bool is_over;           /* the server can't be reached */
+    struct parcel *parcels;   /* two */
+    unsigned turn;            /* the parcel that is filled next; the other one was sent, or is empty */
+    size_t next;              /* the pick that is read next */
+    struct progress progress; /* of all files; a large one draws its own */
+    bool is_over;             /* the server can't be reached */
 };
 
 static void settle(struct shipping *s, struct pick *pick, int result)
@@ -27,10 +29,13 @@ static void settle(struct shipping *s, struct pick *pick, int result)
                                       .digest = outlet->digest};
 
     pick->is_settled = true;
-    if (result == 0)
+    if (result == 0) {
         account_done(s->account, &file);
-    else
-        account_failed(s->account, pick->path, outlet->client.error);
+        progress_count(&s->progress, pick->name, s->account->done, s->picks->count, s->account->bytes);
+        return;
+    }
+    progress_end(&s->progress);
+    account_failed(s->account, pick->path, outlet->client.error);
 }
 
 void shipping_leave_out(struct account *account, const struct picks *picks)
@@ -165,12 +170,14 @@ int shipping_send(struct outlet *outlet, struct picks *picks, struct account *ac
     s.parcels = calloc(2, sizeof(*s.parcels));
     if (s.parcels == NULL)
         return -1;
+    progress_start(&s.progress, "", 0, outlet->quiet || picks->count < 2 || account->form != ACCOUNT_SHORT);
     while (!s.is_over && (s.next < picks->count || filling(&s)->count > 0 || sent(&s)->count > 0)) {
         if (s.next < picks->count)
             take_next(&s);
         else
             send_filled(&s);
     }
+    progress_end(&s.progress);
     free(s.parcels);
     return 0;
 }

@@ -59,14 +59,15 @@ static void allow_descriptors(size_t connections)
 
 static bool parse_work(struct bench *bench, const char *work)
 {
-    static const char *const modes[] = {"stream", "file", "ping", "calls"};
+    static const char *const modes[] = {"stream", "file", "ping", "calls", "connect"};
     size_t length = strcspn(work, "/");
 
-    for (int mode = 0; mode < 4; mode++) {
+    for (int mode = BENCH_STREAM; mode <= BENCH_CONNECT; mode++) {
         if (strlen(modes[mode]) == length && strncmp(work, modes[mode], length) == 0) {
             bench->mode = (enum bench_mode)mode;
             bench->connections = work[length] == '/' ? strtoul(work + length + 1, NULL, 10) : 1;
-            return bench->connections == 1 || (mode == BENCH_PING && bench->connections > 1);
+            return bench->connections == 1 ||
+                   ((mode == BENCH_PING || mode == BENCH_CONNECT) && bench->connections > 1);
         }
     }
     return false;
@@ -93,8 +94,8 @@ void bench_parse(struct bench *bench, int argc, char **argv)
 
     bench->serve = argc == 5 && strcmp(argv[1], "serve") == 0;
     if (!is_good || (!bench->serve && argc != (bench->mode == BENCH_FILE ? 7 : 6))) {
-        fprintf(stderr, "usage: serve stream|file|ping[/N]|calls SIZE TOTAL | send stream|file|ping[/N]|calls "
-                        "SIZE TOTAL PORT [PATH]\n");
+        fprintf(stderr, "usage: serve WORK SIZE TOTAL | send WORK SIZE TOTAL PORT [PATH]; "
+                        "WORK is stream, file, ping, ping/N, calls, connect or connect/N\n");
         exit(2);
     }
     bench->size = strtoull(argv[3], NULL, 10);
@@ -165,6 +166,8 @@ void bench_print(const struct bench *bench)
 
     if (bench->serve) {
         printf("%.6f\n", processor);
+    } else if (bench->mode == BENCH_CONNECT) {
+        printf("%.3f %.6f\n", seconds * 1e6 / (double)counted, processor);
     } else if (bench->trips == NULL) {
         printf("%.6g %.6f\n", (double)counted / 1e9 / seconds, processor);
     } else {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bench.h - what exs_bench, tcp_bench and verbs_bench share: the work, and how its result is printed.
+ * bench.h - what exs_bench, tcp_bench, verbs_bench and connect_bench share: the work, and how its result is printed.
  *
  *   PROGRAM serve WORK SIZE TOTAL             prints its port, serves, and prints its processor seconds
  *   PROGRAM send WORK SIZE TOTAL PORT [PATH]  prints its figure, processor seconds, and what trips tell
@@ -10,6 +10,7 @@
  * ping:    TOTAL round trips of SIZE bytes: microseconds each, there and back, and their 50th, 99th and 99.9th
  *          percentile. ping/N: over N connections in turn.
  * calls:   the same without a loop, by calls that block.
+ * connect: TOTAL connections, and nothing is sent: microseconds each. connect/N: N under way at once.
  *
  * The first tenth of the bytes, or of the round trips (1,000 at most; two a connection where there are many), is
  * not in the figure; processor seconds are user's and system's of the whole, from the (last) connection on.
@@ -22,12 +23,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum bench_mode { BENCH_STREAM, BENCH_FILE, BENCH_PING, BENCH_CALLS };
+enum bench_mode { BENCH_STREAM, BENCH_FILE, BENCH_PING, BENCH_CALLS, BENCH_CONNECT };
 
 struct bench {
     bool serve;
     enum bench_mode mode;
-    size_t connections; /* more than one: BENCH_PING */
+    size_t connections; /* more than one: BENCH_PING, BENCH_CONNECT */
     size_t size;        /* bytes */
     size_t window;      /* EXS's sends, or receives, under way: eight that stay in a cache, else two */
     uint64_t total;     /* bytes or round trips */

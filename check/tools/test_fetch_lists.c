@@ -136,7 +136,7 @@ START_TEST(bottomless)
     serve();
     ck_assert_msg(wishes_add_tree(&picks, &fetch, "top") == 0, "%s", fetch.client.error);
     ck_assert_uint_eq(picks.count, 1);
-    ck_assert_ptr_nonnull(strstr(picks.list[0].problem, "more than 1000 folders"));
+    ck_assert_ptr_nonnull(strstr(picks.list[0].problem, "more than 256 folders"));
     picks_free(&picks);
 }
 END_TEST

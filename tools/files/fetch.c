@@ -25,7 +25,7 @@ struct fetching {
     uint64_t at; /* bytes that are there */
     XXH3_state_t *hash;
     struct progress progress;
-    unsigned char copy[COPY];
+    unsigned char *copy; /* COPY bytes, not to be cleared for each file */
 };
 
 /* ---- Wishes -------------------------------------------------------------------------------------------- */
@@ -255,7 +255,8 @@ static int receive_file(struct fetching *f, const char *path)
 
 static int get_file(struct fetch *fetch, const char *path, struct landing *landing, bool is_asked)
 {
-    struct fetching f = {.fetch = fetch, .landing = landing, .hash = XXH3_createState()};
+    unsigned char copy[COPY];
+    struct fetching f = {.fetch = fetch, .landing = landing, .copy = copy, .hash = XXH3_createState()};
     double began = clock_seconds();
 
     if (f.hash == NULL)

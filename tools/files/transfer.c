@@ -213,7 +213,7 @@ const char *transfer_check_path(const char *path, size_t length, bool hidden)
         if (wrong != NULL)
             return wrong;
         if (++folders > TRANSFER_FOLDERS_MAX)
-            return "a name must not have more than 1000 folders";
+            return "a name must not have more than 256 folders";
     }
     return transfer_check_name(path, (size_t)(end - path), hidden);
 }

@@ -63,7 +63,7 @@ enum {
     TRANSFER_HEADER = TRANSFER_HEAD + TRANSFER_DETAILS, /* of a header, without the name */
     TRANSFER_NAME_MAX = 255,                            /* bytes; what Linux file systems allow */
     TRANSFER_PATH_MAX = 4095,                           /* bytes of a path, and of a link's target */
-    TRANSFER_FOLDERS_MAX = 1000,                        /* folders in a path */
+    TRANSFER_FOLDERS_MAX = 256,                         /* folders in a path */
     TRANSFER_DIGEST = 16,                               /* bytes of a digest */
     TRANSFER_REPLY = 24,                                /* bytes of a reply, without the text */
     TRANSFER_TEXT_MAX = 200,                            /* bytes */

@@ -79,22 +79,50 @@ void expect_untouched(void)
     ck_assert_int_eq(status.st_size, 6);
 }
 
+static void see_reply(const struct transfer_reply *reply)
+{
+    if (reply->status != TRANSFER_STORED)
+        return;
+    ck_assert_uint_lt(world.digests, FILES_MAX);
+    memcpy(world.digest[world.digests++], reply->digest, TRANSFER_DIGEST);
+}
+
+/* Bytes of a small file behind its reply. */
+static size_t data_behind(const struct transfer_reply *reply, const unsigned char *text)
+{
+    struct transfer_header header;
+    uint64_t from;
+
+    if (reply->status != TRANSFER_COMES)
+        return 0;
+    ck_assert_ptr_null(transfer_get_coming(text, &header, &from));
+    return (size_t)(header.size - from) + TRANSFER_DIGEST;
+}
+
+/* Replies, and small files, that are sent together. */
+static void see_sent(const unsigned char *bytes, size_t length)
+{
+    struct transfer_reply reply;
+
+    for (size_t at = 0; at < length;) {
+        ck_assert_uint_ge(length - at, TRANSFER_REPLY);
+        ck_assert(transfer_get_reply(bytes + at, &reply));
+        see_reply(&reply);
+        at += TRANSFER_REPLY + reply.text_length + data_behind(&reply, bytes + at + TRANSFER_REPLY);
+        ck_assert_uint_le(at, length);
+    }
+}
+
 /* Digests of new replies. */
 void see_replies(void)
 {
-    struct transfer_reply reply;
     struct fake_call *call;
 
     STAILQ_FOREACH (call, &fake_calls, entry) {
         if (call->type != EXS_EVT_SEND || call->length < TRANSFER_REPLY || call->seen)
             continue;
         call->seen = true;
-        ck_assert(transfer_get_reply(call->sent, &reply));
-        ck_assert_uint_eq(call->length, TRANSFER_REPLY + reply.text_length);
-        if (reply.status != TRANSFER_STORED)
-            continue;
-        ck_assert_uint_lt(world.digests, FILES_MAX);
-        memcpy(world.digest[world.digests++], reply.digest, TRANSFER_DIGEST);
+        see_sent(call->sent, call->length);
     }
 }
 
@@ -202,6 +230,7 @@ void expect_within_limits(void)
 {
     struct held held = {0};
 
+    leftovers_unmark(world.inlets.store.directory);
     unlinkat(world.inlets.store.directory, "folder", AT_REMOVEDIR); /* ours, if there is nothing in it */
     empty_folder(openat(world.inlets.store.directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), &held);
     /* Some were replaced; and one folder that is ours is not counted. */

@@ -14,7 +14,41 @@ def flags(option):
 
 
 ffi = FFI()
-ffi.set_source("exs._exs", "#include <exs.h>", extra_compile_args=flags("--cflags"), extra_link_args=flags("--libs"))
+# The calls that wait for a socket return -errno. Between the return of a call and the next line of Python a signal handler can
+# run, and its own calls change the errno that cffi keeps.
+BLOCKING = """
+#include <errno.h>
+#include <exs.h>
+
+#define WAIT (EXS_BLOCK | EXS_INTR)
+#define RESULT(type, call) type result = (call); return result == -1 ? -errno : result
+
+static int blocking_accept(int sockno, exs_acceptaddr_t *element)
+{
+    RESULT(int, exs_accept(sockno, element, 1, WAIT, NULL));
+}
+
+static int blocking_connect(int sockno, const void *address, socklen_t length, const struct timeval *timeout)
+{
+    RESULT(int, exs_connect(sockno, address, length, WAIT, timeout, NULL, NULL));
+}
+
+static ssize_t blocking_send(int sockno, const void *buffer, size_t length, int flags)
+{
+    RESULT(ssize_t, exs_send(sockno, buffer, length, flags | WAIT, NULL, NULL, NULL));
+}
+
+static ssize_t blocking_recv(int sockno, void *buffer, size_t length, int flags)
+{
+    RESULT(ssize_t, exs_recv(sockno, buffer, length, flags | WAIT, NULL, NULL, NULL));
+}
+
+static ssize_t blocking_sendfile(int sockno, const exs_xferfile_t *element)
+{
+    RESULT(ssize_t, exs_sendfile(sockno, element, 1, EXS_BIGFILE | WAIT, NULL, NULL));
+}
+"""
+ffi.set_source("exs._exs", BLOCKING, extra_compile_args=flags("--cflags"), extra_link_args=flags("--libs"))
 ffi.cdef("""
     typedef int... socklen_t;
     typedef int... off_t;
@@ -26,7 +60,6 @@ ffi.cdef("""
 
     #define EXS_VERSION ...
     #define EXS_BLOCK ...
-    #define EXS_INTR ...
     #define EXS_BIGFILE ...
     #define EXS_MULTISHOT ...
     #define EXS_FDVEC ...
@@ -66,6 +99,12 @@ ffi.cdef("""
                      exs_ahandle_t ahandle, exs_mhandle_t mhandle);
     ssize_t exs_sendfile(int sockno, const exs_xferfile_t *sendvec, int sendvec_cnt, int flags, exs_qhandle_t qhandle,
                          exs_ahandle_t ahandle);
+
+    int blocking_accept(int sockno, exs_acceptaddr_t *element);
+    int blocking_connect(int sockno, const void *address, socklen_t length, const struct timeval *timeout);
+    ssize_t blocking_send(int sockno, const void *buffer, size_t length, int flags);
+    ssize_t blocking_recv(int sockno, void *buffer, size_t length, int flags);
+    ssize_t blocking_sendfile(int sockno, const exs_xferfile_t *element);
 
     exs_mhandle_t exs_mregister(void *addr, size_t size, int flags);
     int exs_mderegister(exs_mhandle_t mhandle, int flags);

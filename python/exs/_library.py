@@ -6,7 +6,7 @@ import errno
 import os
 import socket
 import struct
-from typing import Any, Callable, Tuple
+from typing import Any, Callable, Optional, Tuple
 
 from exs._exs import ffi, lib
 
@@ -33,9 +33,12 @@ def version() -> str:
     return str(ffi.string(lib.exs_version_string()).decode())
 
 
-def last_error() -> OSError:
+def last_error(code: Optional[int] = None) -> OSError:
     """Why the thread's last call has failed, in the words of exs_errmsg. Python chooses the subclass of OSError by errno."""
-    code = ffi.errno
+    if code is None:
+        code = ffi.errno
+    else:
+        ffi.errno = code
     return OSError(code, ffi.string(lib.exs_errmsg()).decode(errors="replace"))
 
 
@@ -52,13 +55,13 @@ def check(result: int) -> int:
 
 
 def wait_for(call: Callable[..., int], *arguments: Any) -> int:
-    """A call with EXS_BLOCK and EXS_INTR. If a signal ends it and the handler raises nothing, it is made again."""
+    """One of the calls blocking_... of exs_build.py. If a signal ends it and the handler raises nothing, it is made again."""
     while True:
         result = call(*arguments)
-        if result != -1:
+        if result >= 0:
             return result
-        if ffi.errno != errno.EINTR:
-            raise last_error()
+        if result != -errno.EINTR:
+            raise last_error(-result)
 
 
 def to_timeval(seconds: float) -> Any:

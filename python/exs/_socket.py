@@ -13,7 +13,6 @@ from exs._exs import ffi, lib
 from exs._library import (NO_TIME, check, device_of, file_element, name_of, pack_address, start_library, to_timeval,
                           wait_for)
 
-_WAIT = lib.EXS_BLOCK | lib.EXS_INTR
 _allocate = ffi.new_allocator(should_clear_after_alloc=False)
 
 
@@ -100,7 +99,7 @@ class socket:  # pylint: disable=invalid-name,too-many-public-methods
         return self._timeout != 0
 
     def _flags(self, flags: int) -> int:
-        return int(flags | _WAIT | (_socket.MSG_DONTWAIT if self._timeout == 0 else 0))
+        return flags | (_socket.MSG_DONTWAIT if self._timeout == 0 else 0)
 
     # ---- Connections ------------------------------------------------------------------------------------------------
 
@@ -130,7 +129,7 @@ class socket:  # pylint: disable=invalid-name,too-many-public-methods
         if self._timeout == 0 and not self._readable():
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         element = ffi.new("exs_acceptaddr_t *")
-        wait_for(lib.exs_accept, self._number, element, 1, _WAIT, ffi.NULL)
+        wait_for(lib.blocking_accept, self._number, element)
         new = socket(self.family, self.type, self.proto, element.exs_socket)
         return new, new.getpeername()
 
@@ -141,7 +140,7 @@ class socket:  # pylint: disable=invalid-name,too-many-public-methods
             raise OSError(errno.EOPNOTSUPP, "connect of a socket that does not block: set a timeout, or use exs.aio")
         packed = self._resolve(address)
         limit = to_timeval(self._timeout) if self._timeout else ffi.NULL
-        wait_for(lib.exs_connect, self._number, packed, len(packed), _WAIT, limit, ffi.NULL, ffi.NULL)
+        wait_for(lib.blocking_connect, self._number, packed, len(packed), limit)
 
     def shutdown(self, how: int) -> None:
         """SHUT_RD, SHUT_WR or SHUT_RDWR; waits until the peer's host has what was sent."""
@@ -177,7 +176,7 @@ class socket:  # pylint: disable=invalid-name,too-many-public-methods
     def send(self, data: Any, flags: int = 0) -> int:
         """Sends data, any object with a buffer, without a copy; how many bytes. All, unless the time ends it."""
         view = ffi.from_buffer(data)
-        return wait_for(lib.exs_send, self._number, view, len(view), self._flags(flags), ffi.NULL, ffi.NULL, ffi.NULL)
+        return wait_for(lib.blocking_send, self._number, view, len(view), self._flags(flags))
 
     def sendall(self, data: Any, flags: int = 0) -> None:
         """Sends all of data, or raises."""
@@ -191,7 +190,7 @@ class socket:  # pylint: disable=invalid-name,too-many-public-methods
         if bufsize < 0:
             raise ValueError("negative buffersize in recv")
         room = _allocate("char[]", bufsize)
-        length = wait_for(lib.exs_recv, self._number, room, bufsize, self._flags(flags), ffi.NULL, ffi.NULL, ffi.NULL)
+        length = wait_for(lib.blocking_recv, self._number, room, bufsize, self._flags(flags))
         return bytes(ffi.buffer(room, length))
 
     def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
@@ -199,8 +198,7 @@ class socket:  # pylint: disable=invalid-name,too-many-public-methods
         view = ffi.from_buffer(buffer, require_writable=True)
         if not 0 <= nbytes <= len(view):
             raise ValueError("buffer too small for requested bytes" if nbytes > 0 else "negative buffersize in recv_into")
-        return wait_for(lib.exs_recv, self._number, view, nbytes or len(view), self._flags(flags), ffi.NULL, ffi.NULL,
-                        ffi.NULL)
+        return wait_for(lib.blocking_recv, self._number, view, nbytes or len(view), self._flags(flags))
 
     def sendfile(self, file: BinaryIO, offset: int = 0, count: Optional[int] = None) -> int:
         """Sends a part of a regular file without reading it; how many bytes. The file's position is behind them."""
@@ -208,7 +206,7 @@ class socket:  # pylint: disable=invalid-name,too-many-public-methods
             raise ValueError("non-blocking sockets are not supported")
         element, length = file_element(file, offset, count)
         if length > 0:
-            wait_for(lib.exs_sendfile, self._number, element, 1, _WAIT | lib.EXS_BIGFILE, ffi.NULL, ffi.NULL)
+            wait_for(lib.blocking_sendfile, self._number, element)
         file.seek(offset + length)
         return length
 

@@ -163,6 +163,11 @@ static void take_next(struct shipping *s)
     }
 }
 
+static bool has_work(const struct shipping *s)
+{
+    return s->next < s->picks->count || s->parcels[0].count + s->parcels[1].count > 0;
+}
+
 int shipping_send(struct outlet *outlet, struct picks *picks, struct account *account)
 {
     struct shipping s = {.outlet = outlet, .picks = picks, .account = account};
@@ -171,7 +176,7 @@ int shipping_send(struct outlet *outlet, struct picks *picks, struct account *ac
     if (s.parcels == NULL)
         return -1;
     progress_start(&s.progress, "", 0, outlet->quiet || picks->count < 2 || account->form != ACCOUNT_SHORT);
-    while (!s.is_over && (s.next < picks->count || filling(&s)->count > 0 || sent(&s)->count > 0)) {
+    while (!s.is_over && has_work(&s)) {
         if (s.next < picks->count)
             take_next(&s);
         else

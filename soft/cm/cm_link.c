@@ -151,7 +151,7 @@ unsigned cm_link_tries(const struct cm_id *id)
         return 0;
     switch (id->refusal.error) {
     case EAGAIN: /* the backlog of the listener's unix socket is full */
-    case EBUSY:  /* too many deferred closes: turn_out_has_room() */
+    case EBUSY:  /* too many deferred closes: slow_close_has_room() */
     case ETOOMANYREFS:
         return TRIES;
     case EMFILE:

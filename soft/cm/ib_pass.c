@@ -12,7 +12,7 @@
 #include "core/base/fds.h"
 #include "core/base/settings.h"
 #include "soft/link/shm_pass.h"
-#include "soft/link/turn_out.h"
+#include "soft/link/slow_close.h"
 #include "ib_pass.h"
 
 #define VERSION 1
@@ -175,7 +175,7 @@ static int why_taken(const struct ib_pass_name *name)
     bool foreign = fd == -1 ? errno == EAGAIN : !shm_pass_is_ours(fd);
 
     if (fd != -1 && foreign)
-        turn_out(fd);
+        slow_close(fd);
     else if (fd != -1)
         leave(fd);
     if (foreign && settings()->debug)
@@ -198,7 +198,7 @@ void ib_pass_close(int door, uint32_t place)
 {
     if (table != NULL)
         roce_table_close(table, place);
-    turn_out_door(door);
+    slow_close_listener(door);
 }
 
 void ib_pass_remember(uint64_t guid, uint32_t id, unsigned share)
@@ -221,7 +221,7 @@ int ib_pass_open(const struct ib_pass_name *name)
     if (fd == -1)
         return -1;
     take_spare();
-    turn_out_guard(fd);
+    slow_close_guard(fd);
     if (bind(fd, (struct sockaddr *)&un, length) == 0 && listen(fd, BACKLOG) == 0) {
         if (table != NULL)
             roce_table_open(table, ib_pass_place(name));
@@ -254,7 +254,7 @@ enum ib_passed ib_pass_on(const struct ib_pass_name *name, const struct soft_pat
         if (there)
             leave(fd);
         else
-            turn_out(fd);
+            slow_close(fd);
     }
     return !there ? IB_NOBODY : done ? IB_PASSED : IB_LOST;
 }
@@ -280,14 +280,14 @@ static ssize_t hear(int guest, struct passed *passed)
 
 int ib_pass_receive(int door, struct soft_path *path, uint8_t mad[IB_MAD_BYTES])
 {
-    int guest = turn_out_guard_has_room() ? take_guest(door) : -1;
+    int guest = slow_close_guard_has_room() ? take_guest(door) : -1;
     struct passed passed = {.version = 0};
     bool good;
 
     if (guest == -1)
         return -1;
     if (!shm_pass_is_ours(guest)) {
-        turn_out_guarded(guest);
+        slow_close_guarded(guest);
         take_spare(); /* accept4() may have used it */
         return 0;
     }

@@ -12,7 +12,7 @@
 #include "core/base/fds.h"
 #include "roce_port.h"
 #include "shm_pass.h"
-#include "turn_out.h"
+#include "slow_close.h"
 #include "udp.h"
 
 #define ENDING_MS 100 /* how long an exiting process may take to close its sockets */
@@ -63,7 +63,7 @@ static int take_name(int share)
     int fd = open_door();
 
     if (fd != -1)
-        turn_out_guard(fd);
+        slow_close_guard(fd);
     return finish(fd,
                   fd != -1 && bind(fd, (struct sockaddr *)&un, length) == 0 && listen(fd, ROCE_SHARES) == 0);
 }
@@ -87,7 +87,7 @@ static bool is_foreign(int share)
     bool foreign = fd != -1 && !shm_pass_is_ours(fd);
 
     if (foreign)
-        turn_out(fd);
+        slow_close(fd);
     else if (fd != -1)
         fds_close(fd);
     return foreign;
@@ -100,7 +100,7 @@ static bool await_end(uint64_t deadline)
     bool ours = other == -1 || shm_pass_is_ours(other);
 
     if (!ours) {
-        turn_out(other);
+        slow_close(other);
     } else if (other != -1) {
         (void)await(other, deadline);
         fds_close(other);
@@ -211,7 +211,7 @@ static int open_all(struct roce_port *roce)
 
 void roce_port_answer(struct roce_port *roce)
 {
-    int guest = turn_out_guard_has_room()
+    int guest = slow_close_guard_has_room()
                     ? fds_own_private(accept4(roce->door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK))
                     : -1;
     uint8_t families;
@@ -219,7 +219,7 @@ void roce_port_answer(struct roce_port *roce)
     if (guest == -1)
         return;
     if (!shm_pass_is_ours(guest)) {
-        turn_out_guarded(guest);
+        slow_close_guarded(guest);
         return;
     }
     families = roce->fds[0][ROCE_IPV6] == -1 ? 1 : 2;
@@ -333,7 +333,7 @@ static int ask(struct roce_port *roce)
         if (from == -1)
             continue;
         if (!shm_pass_is_ours(from)) {
-            turn_out(from);
+            slow_close(from);
             continue;
         }
         failed = take_from(roce, from);
@@ -399,7 +399,7 @@ struct roce_port *roce_port_join(void)
     turn = await_turn();
     error = turn == -1 ? errno : join(roce);
     if (turn != -1)
-        turn_out_door(turn);
+        slow_close_listener(turn);
     if (error == 0)
         return roce;
     roce_port_leave(roce);
@@ -412,6 +412,6 @@ void roce_port_leave(struct roce_port *roce)
     close_all(roce);
     leave_table(roce);
     if (roce->door != -1)
-        turn_out_door(roce->door);
+        slow_close_listener(roce->door);
     free(roce);
 }

@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include "core/base/fds.h"
 #include "shm_pass.h"
-#include "turn_out.h"
+#include "slow_close.h"
 
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71
@@ -266,7 +266,7 @@ void shm_doors_close(struct shm_door doors[SHM_DOORS])
         (void)unlink(doors[SHM_DOOR_FILE].at.sun_path);
     for (int i = 0; i < SHM_DOORS; i++) {
         if (doors[i].fd != -1)
-            turn_out_door(doors[i].fd);
+            slow_close_listener(doors[i].fd);
         doors[i].fd = -1;
     }
 }
@@ -297,7 +297,7 @@ static bool visit_address(struct visit *visit, const struct sockaddr_un *un, soc
     }
     if (getsockopt(visit->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid != geteuid())
         report_foreign(what, peer.uid);
-    turn_out(visit->fd);
+    slow_close(visit->fd);
     visit->fd = open_socket(SOCK_SEQPACKET);
     visit->error = visit->fd == -1 ? errno : EPERM;
     return visit->fd == -1;

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include "core/base/fds.h"
 #include "shm.h"
-#include "turn_out.h"
+#include "slow_close.h"
 
 /* Number of peers of the process that shm_assign() has not added to a context yet. Relaxed: only a count, pairs with
  * nothing. */
@@ -58,7 +58,7 @@ void shm_forget(void)
 {
     atomic_store_explicit(&unassigned, 0, memory_order_relaxed);
     shm_wakefd_forget();
-    turn_out_forget();
+    slow_close_forget();
 }
 
 void shm_end(struct shm *shm)

@@ -14,7 +14,7 @@
 #include "shm_setup.h"
 #include "shm_pass.h"
 #include "shm_sealed.h"
-#include "turn_out.h"
+#include "slow_close.h"
 
 #define MAGIC 0x4558536au /* changes with the layout of the message or the memory */
 #define FIRST_ROOM 16
@@ -172,12 +172,12 @@ static bool let_in(struct shm_setup *setup)
 {
     int fd;
 
-    if (!turn_out_has_room() || !has_room(setup) || (fd = take_visitor(setup)) == -1)
+    if (!slow_close_has_room() || !has_room(setup) || (fd = take_visitor(setup)) == -1)
         return false;
     if (shm_pass_is_ours(fd))
         setup->guests[setup->count++] = (struct shm_guest){.fd = fd};
     else
-        turn_out(fd);
+        slow_close(fd);
     return true;
 }
 
@@ -330,7 +330,7 @@ struct shm_peer *shm_offer(struct shm *shm, const union soft_addr *remote, uint8
     struct shm_slots *slots;
     int setup = -1, memory = -1;
 
-    errno = turn_out_has_room() ? ECONNREFUSED : EBUSY;
+    errno = slow_close_has_room() ? ECONNREFUSED : EBUSY;
     if (settings()->shm && errno != EBUSY)
         setup = shm_door_visit(remote);
     if (setup == -1)

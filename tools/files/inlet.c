@@ -238,7 +238,7 @@ static int begin_to_give(struct inlet *inlet)
 /* ---- Time ---------------------------------------------------------------------------------------------- */
 
 /* Told why, it has `patience` seconds more to read that. */
-static void turn_out(struct inlet *inlet, const char *why)
+static void slow_close(struct inlet *inlet, const char *why)
 {
     if (inlet->replying || inlet->intake.state == INTAKE_REFUSED) {
         inlet_broken(inlet, why);
@@ -265,12 +265,12 @@ void inlet_second(struct inlet *inlet)
 
     inlet->seconds++;
     if (++inlet->silent > inlets->patience) {
-        turn_out(inlet, "silent for too long (exs-serve -t)");
+        slow_close(inlet, "silent for too long (exs-serve -t)");
     } else if (inlet->seconds > inlets->patience) {
         if (inlet->intake.state == INTAKE_REFUSED)
             inlet_close(inlet); /* it has had the time to read why */
         else if (inlet->brought + under_way(inlet) < inlets->rate * (uint64_t)inlets->patience)
-            turn_out(inlet, "too slow (exs-serve -r)");
+            slow_close(inlet, "too slow (exs-serve -r)");
         inlet->seconds = 0;
         inlet->brought = 0;
     }

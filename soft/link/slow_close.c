@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* turn_out.c - the queue of connections to close, and the thread that closes them: turn_out.h. */
+/* slow_close.c - the queue of connections to close, and the thread that closes them: slow_close.h. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/queue.h>
@@ -7,7 +7,7 @@
 #include "core/base/fds.h"
 #include "core/base/threads.h"
 #include "shm_pass.h"
-#include "turn_out.h"
+#include "slow_close.h"
 
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83
@@ -32,7 +32,7 @@ static void *run(void *arg)
 {
     struct guest *guest;
 
-    pthread_setname_np(pthread_self(), "exs-turn-out");
+    pthread_setname_np(pthread_self(), "exs-close");
     pthread_mutex_lock(&out.lock);
     while ((guest = STAILQ_FIRST(&out.line)) != NULL) {
         STAILQ_REMOVE_HEAD(&out.line, link);
@@ -47,7 +47,7 @@ static void *run(void *arg)
     return arg;
 }
 
-bool turn_out_has_room(void)
+bool slow_close_has_room(void)
 {
     pthread_mutex_lock(&out.lock);
 
@@ -58,7 +58,7 @@ bool turn_out_has_room(void)
 }
 
 /* If the thread can't be started, they stay in the queue until a later call can start it. */
-void turn_out(int fd)
+void slow_close(int fd)
 {
     struct guest *guest = malloc(sizeof *guest);
 
@@ -75,7 +75,7 @@ void turn_out(int fd)
     pthread_mutex_unlock(&out.lock);
 }
 
-void turn_out_guard(int door)
+void slow_close_guard(int door)
 {
     int left = 1;
     socklen_t length = sizeof left;
@@ -97,21 +97,21 @@ static bool guards(void)
     return guards;
 }
 
-bool turn_out_guard_has_room(void)
+bool slow_close_guard_has_room(void)
 {
-    return guards() || turn_out_has_room();
+    return guards() || slow_close_has_room();
 }
 
-void turn_out_guarded(int guest)
+void slow_close_guarded(int guest)
 {
     if (guards())
         fds_close(guest);
     else
-        turn_out(guest);
+        slow_close(guest);
 }
 
 /* After shutdown() no client can connect, so this loop ends. */
-void turn_out_door(int door)
+void slow_close_listener(int door)
 {
     int guest;
 
@@ -120,12 +120,12 @@ void turn_out_door(int door)
         if (shm_pass_is_ours(guest))
             fds_close(guest);
         else
-            turn_out(guest);
+            slow_close(guest);
     }
     fds_close(door);
 }
 
-void turn_out_forget(void)
+void slow_close_forget(void)
 {
     pthread_mutex_init(&out.lock, NULL);
     STAILQ_INIT(&out.line);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * turn_out.h - closes connections to unix sockets to which any user can connect, in a separate thread, so that an
+ * slow_close.h - closes connections to unix sockets to which any user can connect, in a separate thread, so that an
  * untrusted peer can't block the caller. (In the code, a door is a listening socket, and a guest an accepted
  * connection.)
  *
@@ -8,26 +8,26 @@
  * connection then closes these, too, and for a TCP socket with SO_LINGER, or a file in a file system that the peer
  * serves, the peer determines how long that takes.
  */
-#ifndef SOFT_TURN_OUT_H
-#define SOFT_TURN_OUT_H
+#ifndef SOFT_SLOW_CLOSE_H
+#define SOFT_SLOW_CLOSE_H
 
 #include <stdbool.h>
 
 /* Whether few connections are waiting to be closed. If not, the caller must not accept another. */
-bool turn_out_has_room(void);
+bool slow_close_has_room(void);
 /* Closes a connection in the thread; if there is no memory for that, in the caller. */
-void turn_out(int guest);
+void slow_close(int guest);
 
 /* For a listening socket whose clients need not send descriptors. Linux can forbid that since 6.16 (SO_PASSRIGHTS).
  * Where it does, the two functions below close connections to it directly, and connections to other sockets that are
  * slow to close do not keep new ones from being accepted here. */
-void turn_out_guard(int door);
-bool turn_out_guard_has_room(void);
-void turn_out_guarded(int guest);
+void slow_close_guard(int door);
+bool slow_close_guard_has_room(void);
+void slow_close_guarded(int guest);
 
 /* Closes a listening socket, and the connections in its backlog. Its name is free then. */
-void turn_out_door(int door);
+void slow_close_listener(int door);
 /* In the child of a fork, which does not have the thread. */
-void turn_out_forget(void);
+void slow_close_forget(void);
 
 #endif

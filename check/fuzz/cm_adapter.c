@@ -240,20 +240,20 @@ static void refuse(struct cm_world *world)
     ib_hear(coming->fd);
 }
 
-/* At one of our doors. */
-static void stand_at(int door, const uint8_t *bytes, size_t length, bool says, bool leaves)
+/* At one of our inboxes. */
+static void stand_at(int inbox, const uint8_t *bytes, size_t length, bool says, bool leaves)
 {
     struct sockaddr_un un;
     socklen_t size = sizeof un;
     int fd = __real_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-    expect(__real_getsockname(door, (struct sockaddr *)&un, &size) == 0 &&
+    expect(__real_getsockname(inbox, (struct sockaddr *)&un, &size) == 0 &&
                __real_connect(fd, (struct sockaddr *)&un, size) == 0 &&
                (!says || __real_send(fd, bytes, length, 0) != -1),
-           "at a door: %s", strerror(errno));
+           "at a inbox: %s", strerror(errno));
     if (leaves)
         close(fd);
-    ib_hear(door);
+    ib_hear(inbox);
     if (!leaves)
         close(fd);
 }
@@ -283,7 +283,7 @@ static void pass_on(struct cm_world *world)
         length = length - 64 + input_below(input, 128);
     port.anywhere = how & 4;
     port.foreign = how & 1;
-    stand_at(how & 64 && listener && listener->has_door ? listener->door : ib_port.door, bytes, length,
+    stand_at(how & 64 && listener && listener->has_inbox ? listener->inbox : ib_port.inbox, bytes, length,
              !(how & 16), how & 32);
     port.anywhere = port.foreign = false;
 }

@@ -40,7 +40,7 @@ struct roce_port *__wrap_roce_port_join(void)
     for (int share = 0; share < ROCE_SOCKETS; share++)
         roce.fds[share][ROCE_IPV4] = roce.fds[share][ROCE_IPV6] = -1;
     expect(__real_bind(fd, (const struct sockaddr *)&here, sizeof here) == 0, "a socket: %s", strerror(errno));
-    roce.door = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    roce.inbox = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     roce.fds[SHARE][ROCE_IPV4] = fd;
     for (int family = 0; family < ROCE_FAMILIES; family++)
         roce.fds[ROCE_QP1][family] = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -70,17 +70,17 @@ bool __wrap_cm_choice_is_ib(const struct cm_id *id)
            __real_cm_choice_is_ib(id);
 }
 
-static bool is_door(const void *address)
+static bool is_inbox(const void *address)
 {
     const struct sockaddr_un *un = address;
 
     return un && un->sun_family == AF_UNIX && memcmp(un->sun_path + 1, "exs/roce/", 9) == 0;
 }
 
-/* Each door has a name that the kernel picks: many may fuzz at once. */
+/* Each inbox has a name that the kernel picks: many may fuzz at once. */
 int __wrap_bind(int fd, const struct sockaddr *address, socklen_t length)
 {
-    return __real_bind(fd, address, is_door(address) ? sizeof address->sa_family : length);
+    return __real_bind(fd, address, is_inbox(address) ? sizeof address->sa_family : length);
 }
 
 int __wrap_getsockopt(int fd, int level, int option, void *value, socklen_t *length)
@@ -92,12 +92,12 @@ int __wrap_getsockopt(int fd, int level, int option, void *value, socklen_t *len
     return result;
 }
 
-/* Another process has all the doors that ours looks for, or nobody has. */
+/* Another process has all the inboxes that ours looks for, or nobody has. */
 static const struct sockaddr *lead(const struct sockaddr *address, socklen_t *length)
 {
     static struct sockaddr_un there;
 
-    if (!is_door(address))
+    if (!is_inbox(address))
         return address;
     there = (struct sockaddr_un){.sun_family = AF_UNIX};
     *length = sizeof there;
@@ -178,6 +178,6 @@ void port_open(void)
     port.neighbour = __real_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     expect(__real_bind(port.neighbour, (const struct sockaddr *)&un, sizeof un.sun_family) == 0 &&
                __real_listen(port.neighbour, PLACES) == 0,
-           "a door: %s", strerror(errno));
+           "a inbox: %s", strerror(errno));
     system_leads = lead;
 }

@@ -39,7 +39,7 @@ extern struct port {
     struct heard heard[HEARD];
     unsigned count;
     struct coming coming;
-    int neighbour; /* another process's door */
+    int neighbour; /* another process's inbox */
     bool passes;   /* what is passed on to another process is taken there */
     bool foreign;  /* whoever is at the other end is another user's */
     int no_route;  /* errno of what is sent, or 0 */

@@ -244,7 +244,7 @@ static void open_all(struct input *input)
         TAILQ_INIT(&ends.boxes[i].news);
     }
     ib_port.qp1.fds[0] = ib_port.qp1.fds[1] = ib_port.qp1.out[0] = ib_port.qp1.out[1] = ib_port.epoll =
-        ib_port.door = -1;
+        ib_port.inbox = -1;
     ib_port.world = (struct ib_world){
         .clock = &ends.clock,
         .guid = 1,

@@ -42,7 +42,7 @@ static struct meet_world {
     struct sharing device;
     unsigned others; /* peers that are said to be there */
     struct shm_setup *setup;
-    int door;              /* the stranger's, where he listens */
+    int listener;          /* the stranger's, where he listens */
     int guests[STRANGERS]; /* his ends of what he has come with; -1: none */
     int cut;               /* memory that he has sent last, or -1 */
     struct shm_peer *peers[PEERS];
@@ -217,7 +217,7 @@ static void come_once(uint8_t how)
     socklen_t length = name(&un, false);
 
     fd = __real_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (connect(fd, (struct sockaddr *)&un, length) == -1) { /* all places before the door are taken */
+    if (connect(fd, (struct sockaddr *)&un, length) == -1) { /* all places before the listener are taken */
         close(fd);
         return;
     }
@@ -295,7 +295,7 @@ static void answer(uint8_t how)
     uint8_t bytes[MESSAGE];
     struct iovec vector = {bytes, sizeof bytes};
     struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
-    int guest = accept4(world->door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int guest = accept4(world->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     uint32_t slot = how & 16 ? input_u16(&world->input) : NO_SLOT;
 
     if (guest == -1)
@@ -407,9 +407,9 @@ static void stranger_listens(void)
     struct sockaddr_un un;
     socklen_t length = name(&un, true);
 
-    world->door = __real_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    expect(__real_bind(world->door, (struct sockaddr *)&un, length) == 0 && listen(world->door, 8) == 0,
-           "a door: %s", strerror(errno));
+    world->listener = __real_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    expect(__real_bind(world->listener, (struct sockaddr *)&un, length) == 0 && listen(world->listener, 8) == 0,
+           "a listener: %s", strerror(errno));
 }
 
 /* What the library says itself, of which strangers' greetings are made: to our own listener. */
@@ -464,7 +464,7 @@ static void world_close(void)
     for (int i = 0; i < STRANGERS; i++)
         close(world->guests[i]);
     close(world->cut);
-    close(world->door);
+    close(world->listener);
 }
 
 static void act(uint8_t how)

@@ -2,7 +2,7 @@
 /*
  * port.c - fuzzes how a process joins those that have RoCE's port, and hands its sockets to who comes after:
  * others who have the names give sockets or anything else, in their order, too few, or end; who comes to our
- * door goes again at once. Names are this process's own (--wrap), as if the host were; the port is free, taken,
+ * inbox goes again at once. Names are this process's own (--wrap), as if the host were; the port is free, taken,
  * or without IPv6; and time is what is waited for.
  *
  * Whatever the input: the descriptors are as many as before, who joins has all sockets or none and a reason,
@@ -31,12 +31,12 @@ enum { NAMES = ROCE_SHARES + 1, FILES = 4, STEPS = 4, TIMES = 24 };
 static struct port_world {
     struct input input;
     uint64_t now;
-    int doors[NAMES];  /* who has a name; the turn's is the last; -1: nobody */
-    int guest;         /* at a door, and given something, or -1 */
-    unsigned standing; /* at our door, whom nobody has let in */
-    bool foreign;      /* the other end is somebody else's */
-    int taken;         /* the port: an errno or 0, */
-    unsigned times;    /* so often */
+    int inboxes[NAMES]; /* who has a name; the turn's is the last; -1: nobody */
+    int guest;          /* at a inbox, and given something, or -1 */
+    unsigned standing;  /* at our inbox, whom nobody has let in */
+    bool foreign;       /* the other end is somebody else's */
+    int taken;          /* the port: an errno or 0, */
+    unsigned times;     /* so often */
 } * world;
 
 MAY_FAIL(void *, calloc, NULL, (size_t count, size_t size), (count, size))
@@ -73,7 +73,7 @@ int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *length, int flag
 {
     int guest = calls_fails() ? -1 : __real_accept4(fd, address, length, flags);
 
-    if (guest != -1 && world->standing > 0) /* others have doors, too */
+    if (guest != -1 && world->standing > 0) /* others have inboxes, too */
         world->standing--;
     return guest;
 }
@@ -143,7 +143,7 @@ static socklen_t name(struct sockaddr_un *un, int share)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
-static int door_at(int share, bool listens)
+static int inbox_at(int share, bool listens)
 {
     struct sockaddr_un plain, un;
     socklen_t length = name(&plain, share);
@@ -155,10 +155,10 @@ static int door_at(int share, bool listens)
     return fd;
 }
 
-static void close_door(int which)
+static void close_inbox(int which)
 {
-    close(world->doors[which]);
-    world->doors[which] = -1;
+    close(world->inboxes[which]);
+    world->inboxes[which] = -1;
 }
 
 /* One share's sockets, or what is not. */
@@ -188,8 +188,8 @@ static void give(int guest, uint8_t how)
 static void take_guest(void)
 {
     for (int i = 0; i < NAMES && world->guest == -1; i++)
-        if (world->doors[i] != -1)
-            world->guest = __real_accept4(world->doors[i], NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (world->inboxes[i] != -1)
+            world->guest = __real_accept4(world->inboxes[i], NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
 /* While somebody waits. */
@@ -213,7 +213,7 @@ static void others_act(void)
         world->guest = -1;
         break;
     default:
-        close_door(how & 4 ? ROCE_SHARES : (how >> 3) % NAMES);
+        close_inbox(how & 4 ? ROCE_SHARES : (how >> 3) % NAMES);
     }
 }
 
@@ -240,12 +240,12 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout)
 
 static void check(const struct roce_port *roce)
 {
-    expect(roce->share < ROCE_SHARES && roce->door != -1, "no share");
+    expect(roce->share < ROCE_SHARES && roce->inbox != -1, "no share");
     for (int share = 0; share < ROCE_SOCKETS; share++)
         expect(roce->fds[share][ROCE_IPV4] != -1, "a socket is not there");
 }
 
-/* Somebody comes to our door, and may be gone before we look. */
+/* Somebody comes to our inbox, and may be gone before we look. */
 static void come(struct roce_port *roce, uint8_t how)
 {
     struct sockaddr_un plain, un;
@@ -278,12 +278,12 @@ static void world_open(void)
     if (how & 128)
         there = (1u << ROCE_SHARES) - 1; /* all shares are taken */
     for (int i = 0; i < NAMES; i++)
-        world->doors[i] = -1;
+        world->inboxes[i] = -1;
     for (int share = 0; share < ROCE_SHARES; share++)
         if (there >> share & 1)
-            world->doors[share] = door_at(share, !(how & 64));
+            world->inboxes[share] = inbox_at(share, !(how & 64));
     if (how & 8)
-        world->doors[ROCE_SHARES] = door_at(TURN, how & 16);
+        world->inboxes[ROCE_SHARES] = inbox_at(TURN, how & 16);
     world->taken = errors[how & 3];
     world->times = how & 4 ? UINT32_MAX : TIMES;
     world->foreign = how & 32;
@@ -309,7 +309,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (roce)
         roce_port_leave(roce);
     for (int i = 0; i < NAMES; i++)
-        close(one.doors[i]);
+        close(one.inboxes[i]);
     close(one.guest);
     after = calls_descriptors_left(before);
     expect(after == before, "%u descriptors before, and %u after", before, after);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * test_ib_budget.c - what a stranger's management datagrams cost: how many of a sender are taken in, and that a process
- * knows by a table which doors of others are open.
+ * knows by a table which inboxes of others are open.
  */
 #include <arpa/inet.h>
 #include <string.h>

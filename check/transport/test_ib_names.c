@@ -35,13 +35,13 @@ struct squatter {
 };
 
 /* Has anything been said at these? */
-static bool has_heard(int datagrams, int door)
+static bool has_heard(int datagrams, int inbox)
 {
     uint8_t bytes[1024];
     bool heard = recv(datagrams, bytes, sizeof bytes, 0) > 0;
     int guest;
 
-    while ((guest = accept(door, NULL, NULL)) != -1) {
+    while ((guest = accept(inbox, NULL, NULL)) != -1) {
         heard |= recv(guest, bytes, sizeof bytes, 0) > 0;
         close(guest);
     }
@@ -51,19 +51,19 @@ static bool has_heard(int datagrams, int door)
 static _Noreturn void sit(const char *name, bool full, int line)
 {
     struct pollfd end = {.fd = line};
-    int datagrams, door;
+    int datagrams, inbox;
 
     if (setuid(ANOTHER) == -1)
         _exit(1);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     datagrams = abstract_take(name, SOCK_DGRAM | SOCK_NONBLOCK);
-    door = abstract_take(name, SOCK_SEQPACKET | SOCK_NONBLOCK);
-    ck_assert_int_eq(listen(door, full ? 0 : 1024), 0);
+    inbox = abstract_take(name, SOCK_SEQPACKET | SOCK_NONBLOCK);
+    ck_assert_int_eq(listen(inbox, full ? 0 : 1024), 0);
     if (full) /* one visitor, who has not been let in, and there is no place for another */
         ck_assert_int_ne(abstract_visit(name), -1);
     if (write(line, "", 1) != 1 || poll(&end, 1, -1) != 1)
         _exit(1);
-    _exit(!full && has_heard(datagrams, door) ? 2 : 0);
+    _exit(!full && has_heard(datagrams, inbox) ? 2 : 0);
 }
 
 static struct squatter squat(const struct ib_pass_name *name, bool full)
@@ -97,7 +97,7 @@ static bool is_root(void)
 
 /* ---- What he takes ---- */
 
-/* The name of a listener at the address that is asked for: ours listens at all. He reads at his door, or has it
+/* The name of a listener at the address that is asked for: ours listens at all. He reads at his inbox, or has it
  * full. */
 START_TEST(a_closer_name)
 {
@@ -123,14 +123,14 @@ static struct ib_message ask_for_another(void)
     return req;
 }
 
-static void is_passed_to(int door, const struct ib_message *req)
+static void is_passed_to(int inbox, const struct ib_message *req)
 {
     struct ib_message message;
     uint8_t mad[IB_MAD_BYTES];
     struct soft_path path;
 
-    await_fd(door);
-    ck_assert_int_eq(ib_pass_receive(door, &path, mad), 1);
+    await_fd(inbox);
+    ck_assert_int_eq(ib_pass_receive(inbox, &path, mad), 1);
     ck_assert(ib_decode(&message, mad));
     ck_assert_uint_eq(message.type, IB_REQ);
     ck_assert_uint_eq(message.local_id, req->local_id);
@@ -144,13 +144,13 @@ START_TEST(a_closer_door_that_is_full)
                         own = ib_pass_to_listener(IB_SPACE_TCP, &any, htons(PORT));
     struct squatter squatter = squat(&name, true);
     struct rdma_cm_id *id = listen_on("0.0.0.0", PORT + 1);
-    int door = ib_pass_open(&own);
+    int inbox = ib_pass_open(&own);
     struct ib_message req;
 
-    ck_assert_int_ne(door, -1);
+    ck_assert_int_ne(inbox, -1);
     req = ask_for_another();
-    is_passed_to(door, &req);
-    fds_close(door);
+    is_passed_to(inbox, &req);
+    fds_close(inbox);
     end_id(id);
     leaves_in_vain(&squatter);
 }
@@ -191,7 +191,7 @@ START_TEST(a_name_that_is_ours)
 }
 END_TEST
 
-/* A program of this user that has no place at its door: what is for it is lost, and may come again. Nobody is
+/* A program of this user that has no place at its inbox: what is for it is lost, and may come again. Nobody is
  * told that there is no such listener. */
 START_TEST(a_door_that_is_full)
 {
@@ -203,11 +203,11 @@ START_TEST(a_door_that_is_full)
     uint8_t mad[IB_MAD_BYTES] = {0};
     enum ib_passed passed;
     struct soft_path from;
-    int door, count = 0;
+    int inbox, count = 0;
 
     ck_assert_int_eq(ib_pass_on(&name, &path, mad), IB_NOBODY);
-    door = ib_pass_open(&name);
-    ck_assert_int_ne(door, -1);
+    inbox = ib_pass_open(&name);
+    ck_assert_int_ne(inbox, -1);
     while ((passed = ib_pass_on(&name, &path, mad)) == IB_PASSED)
         ck_assert_int_lt(count++, 1000);
     ck_assert_int_eq(passed, IB_LOST);
@@ -217,17 +217,17 @@ START_TEST(a_door_that_is_full)
     end_id(take_request());
     ck_assert_uint_eq(peer_hears_any().remote_id, own.local_id); /* and before that, nothing */
     for (int i = 0; i < count; i++)
-        ck_assert_int_eq(ib_pass_receive(door, &from, mad), 1);
+        ck_assert_int_eq(ib_pass_receive(inbox, &from, mad), 1);
     req = ask_for_another();
-    is_passed_to(door, &req);
-    fds_close(door);
+    is_passed_to(inbox, &req);
+    fds_close(inbox);
     end_id(id);
 }
 END_TEST
 
 /* ---- What he says ---- */
 
-/* At a listener's door, as one of ours would pass it on, who is heard out though he comes before he speaks,
+/* At a listener's inbox, as one of ours would pass it on, who is heard out though he comes before he speaks,
  * unless he is kept from running meanwhile. */
 static _Noreturn void say(const char *name, bool as_another)
 {
@@ -310,7 +310,7 @@ static _Noreturn void bring(const char *name)
     _exit(errno == EPERM ? 0 : 4);
 }
 
-/* At the door of a listener, of a share's connections, and of a share: where the kernel sees to it he comes
+/* At the inbox of a listener, of a share's connections, and of a share: where the kernel sees to it he comes
  * with empty hands, also while nobody has let him in. */
 START_TEST(somebody_brings)
 {
@@ -412,13 +412,13 @@ START_TEST(a_stranger_at_the_last_descriptor)
 {
     const struct soft_path path = {.local = ib_at(TWONETS_NEAR, PORT), .remote = ib_at(TWONETS_FAR, PORT)};
     const struct ib_pass_name name = ib_pass_to_listener(IB_SPACE_TCP, &path.local, htons(PORT));
-    int door, stranger, first;
+    int inbox, stranger, first;
     uint8_t mad[IB_MAD_BYTES] = {0};
     struct soft_path from;
 
     allow_few_descriptors(); /* first: the library's private descriptors have numbers by what was allowed */
-    door = ib_pass_open(&name);
-    ck_assert_int_ne(door, -1);
+    inbox = ib_pass_open(&name);
+    ck_assert_int_ne(inbox, -1);
     if (!can_guard()) /* then he is sent away later */
         return;
     ck_assert_int_eq(seteuid(ANOTHER), 0);
@@ -428,9 +428,9 @@ START_TEST(a_stranger_at_the_last_descriptor)
     ck_assert_int_eq(ib_pass_on(&name, &path, mad), IB_PASSED);
     first = dup(STDERR_FILENO);
     use_up_descriptors();
-    ck_assert_int_eq(ib_pass_receive(door, &from, mad), 0);
+    ck_assert_int_eq(ib_pass_receive(inbox, &from, mad), 0);
     ck_assert_int_eq(dup(STDERR_FILENO), -1);
-    ck_assert_int_eq(ib_pass_receive(door, &from, mad), 1);
+    ck_assert_int_eq(ib_pass_receive(inbox, &from, mad), 1);
     while (first < FEW) /* whoever ends the process may need some */
         close(first++);
     close(stranger);

@@ -80,7 +80,7 @@ static void open_port(void)
     port.box.wakefd = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN);
     TAILQ_INIT(&port.box.news);
     ib_port.qp1.fds[0] = ib_port.qp1.fds[1] = ib_port.qp1.out[0] = ib_port.qp1.out[1] = ib_port.epoll =
-        ib_port.door = -1;
+        ib_port.inbox = -1;
     ib_port.world = (struct ib_world){
         .clock = &port.clock,
         .guid = 1,
@@ -312,14 +312,14 @@ START_TEST(what_is_kept_does_not_grow)
 }
 END_TEST
 
-/* Whose request may come again keeps a door when its listener goes: one, also where another listener lies where
+/* Whose request may come again keeps a inbox when its listener goes: one, also where another listener lies where
  * that lay, and goes as well. */
 START_TEST(a_door_stays_the_only_one)
 {
     struct ib_message rep = {.rep = {.qpn = 9}};
     struct ib_end *others[LISTENERS];
     struct ib_news news = {.end = NULL};
-    int door;
+    int inbox;
 
     open_port();
     for (int i = 0; i < LISTENERS; i++)
@@ -331,18 +331,18 @@ START_TEST(a_door_stays_the_only_one)
     ib_port_adopt(news.end, some_user());
     ck_assert_int_eq(ib_port_accept(news.end, &rep), 0);
     ib_port_leave(port.listener);
-    ck_assert(news.end->has_door);
-    door = news.end->door;
+    ck_assert(news.end->has_inbox);
+    inbox = news.end->inbox;
     for (int i = 0; i < LISTENERS; i++)
         others[i] = listen_in(IB_SPACE_TCP);
     for (int i = 0; i < LISTENERS; i++)
         ib_port_leave(others[i]);
-    ck_assert(news.end->has_door);
-    ck_assert_int_eq(news.end->door, door);
+    ck_assert(news.end->has_inbox);
+    ck_assert_int_eq(news.end->inbox, inbox);
     ck_assert_uint_eq(ib_port.kept_open, 1);
     ib_port_leave(news.end);
     ck_assert_uint_eq(ib_port.kept_open, 0);
-    ck_assert_int_eq(fcntl(door, F_GETFD), -1);
+    ck_assert_int_eq(fcntl(inbox, F_GETFD), -1);
     ck_assert_uint_eq(ib_port.ends, 0);
 }
 END_TEST
@@ -370,9 +370,9 @@ START_TEST(doors_give_way)
     behind = _i == 1 ? asks_only() : NULL;
     ib_port.kept_open = IB_KEPT_OPEN_MAX - 1;
     ib_port_leave(port.listener);
-    ck_assert(_i == 2 ? connected->has_door : !connected->has_door);
-    ck_assert(before == NULL || before->has_door);
-    ck_assert(behind == NULL || behind->has_door);
+    ck_assert(_i == 2 ? connected->has_inbox : !connected->has_inbox);
+    ck_assert(before == NULL || before->has_inbox);
+    ck_assert(behind == NULL || behind->has_inbox);
     ck_assert_uint_eq(ib_port.kept_open, IB_KEPT_OPEN_MAX);
     for (struct ib_conn *conn; (conn = LIST_FIRST(&ib_port.world.conns)) != NULL;)
         ib_end_free((struct ib_end *)conn);
@@ -393,22 +393,22 @@ START_TEST(doors_of_answers_give_way)
     connected = connects(0);
     ib_port.kept_open = IB_KEPT_OPEN_MAX - 2;
     ib_port_leave(port.listener);
-    ck_assert(connected->has_door);
+    ck_assert(connected->has_inbox);
     port.listener = listen_in(IB_SPACE_UDP);
     for (int i = 0; i < 2; i++)
         answers[i] = looks_up();
     ib_port_leave(port.listener);
-    ck_assert(!connected->has_door && answers[0]->has_door && answers[1]->has_door);
+    ck_assert(!connected->has_inbox && answers[0]->has_inbox && answers[1]->has_inbox);
     port.listener = listen_in(IB_SPACE_TCP);
     connected = connects(0);
     asked[0] = asks_only();
     ib_port_leave(port.listener);
-    ck_assert(asked[0]->has_door && answers[1]->has_door && !answers[0]->has_door && !connected->has_door);
+    ck_assert(asked[0]->has_inbox && answers[1]->has_inbox && !answers[0]->has_inbox && !connected->has_inbox);
     port.listener = listen_in(IB_SPACE_TCP);
     asked[1] = asks_only();
     asked[2] = asks_only(); /* the newest comes first */
     ib_port_leave(port.listener);
-    ck_assert(asked[0]->has_door && asked[2]->has_door && !asked[1]->has_door && !answers[1]->has_door);
+    ck_assert(asked[0]->has_inbox && asked[2]->has_inbox && !asked[1]->has_inbox && !answers[1]->has_inbox);
     ck_assert_uint_eq(ib_port.kept_open, IB_KEPT_OPEN_MAX);
     for (struct ib_conn *conn; (conn = LIST_FIRST(&ib_port.world.conns)) != NULL;)
         ib_end_free((struct ib_end *)conn);
@@ -428,7 +428,7 @@ static void is_passed_on(const struct ib_message *message)
     ck_assert_int_eq(ib_pass_on(&name, &port.path, mad), IB_PASSED);
 }
 
-/* Two stand at a listener's door, and to make room for the first another door is closed, of what is only kept:
+/* Two stand at a listener's inbox, and to make room for the first another inbox is closed, of what is only kept:
  * the second is heard all the same. */
 START_TEST(a_door_is_closed_while_another_is_heard)
 {
@@ -442,11 +442,11 @@ START_TEST(a_door_is_closed_while_another_is_heard)
     ck_assert_int_ne(ib_port.epoll, -1);
     for (int i = 0; i < 2; i++) {
         port.listener = listen_in(IB_SPACE_TCP);
-        ck_assert(port.listener->has_door);
+        ck_assert(port.listener->has_inbox);
         kept = connects(0);
         if (i == 0)
             ib_port_leave(port.listener);
-        ck_assert(i == 0 ? kept->has_door : !kept->has_door);
+        ck_assert(i == 0 ? kept->has_inbox : !kept->has_inbox);
         ib_port_leave(kept);
         port.now += SECOND;
     }

@@ -346,18 +346,18 @@ END_TEST
 /* Whoever is asked for the sockets ends before it has seen who asks. */
 START_TEST(one_ends_that_is_asked)
 {
-    struct pollfd door = {.events = POLLIN};
+    struct pollfd listener = {.events = POLLIN};
     struct side side;
     char name[40];
     pid_t child;
 
     snprintf(name, sizeof name, "exs/roce/%u/0", (unsigned)geteuid());
-    door.fd = abstract_take(name, SOCK_SEQPACKET);
-    ck_assert_int_eq(listen(door.fd, 1), 0);
+    listener.fd = abstract_take(name, SOCK_SEQPACKET);
+    ck_assert_int_eq(listen(listener.fd, 1), 0);
     child = fork();
     if (child == 0)
-        _exit(poll(&door, 1, -1) != 1);
-    close(door.fd);
+        _exit(poll(&listener, 1, -1) != 1);
+    close(listener.fd);
     side_open(&side);
     process_join(child);
     side_close(&side);
@@ -384,7 +384,7 @@ START_TEST(a_process_is_stopped)
 }
 END_TEST
 
-/* The door tells once of who comes, and the thread can't let him in just then. What the program waits for is
+/* The listener tells once of who comes, and the thread can't let him in just then. What the program waits for is
  * due much later, and nothing comes meanwhile. */
 START_TEST(one_comes_at_a_bad_moment)
 {
@@ -412,7 +412,7 @@ START_TEST(one_comes_at_a_bad_moment)
     while (poll(&told, 1, 0) != 0)
         sched_yield();
     soft_unlock(side.home->context);
-    expect(poll(&guest, 1, ANSWER_MS) == 1, "who stands at the door is not seen");
+    expect(poll(&guest, 1, ANSWER_MS) == 1, "who stands at the listener is not seen");
     close(guest.fd);
     ck_assert_int_eq(soft_destroy_cq(cq), 0);
     ck_assert_int_eq(soft_destroy_comp_channel(events), 0);

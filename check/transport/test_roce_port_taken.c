@@ -143,13 +143,13 @@ START_TEST(another_user_has_the_names)
 {
     enum { TURN = -1 };
     static const char told[] = "another user has names by which your programs find each other: see ss -xlp\n";
-    int doors[ROCE_SHARES], turn, waiting;
+    int listeners[ROCE_SHARES], turn, waiting;
     char text[500];
 
     if (seteuid(USER) == -1)
         return;
-    doors[0] = take_name(0, 0);
-    doors[1] = take_name(1, 16);
+    listeners[0] = take_name(0, 0);
+    listeners[1] = take_name(1, 16);
     waiting = abstract_visit("exs/roce/0/0"); /* and there is place for no more */
     ck_assert_int_ne(waiting, -1);
     ck_assert_int_eq(seteuid(0), 0);
@@ -162,12 +162,12 @@ START_TEST(another_user_has_the_names)
     close(turn);
     ck_assert_int_eq(seteuid(USER), 0);
     for (int share = 2; share < ROCE_SHARES; share++)
-        doors[share] = take_name(share, 16);
+        listeners[share] = take_name(share, 16);
     ck_assert_int_eq(seteuid(0), 0);
     opening_says(EPERM, text, sizeof text);
     ck_assert_ptr_nonnull(strstr(text, told));
     for (int share = 0; share < ROCE_SHARES; share++)
-        close(doors[share]);
+        close(listeners[share]);
     close(waiting);
     opening_says(0, text, sizeof text);
     ck_assert_str_eq(text, "");

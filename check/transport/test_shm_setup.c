@@ -146,7 +146,7 @@ END_TEST
 START_TEST(a_guest_who_says_nothing_yet)
 {
     struct shm_peer *peer = shm_offer(&here->shm, &address, token, &why);
-    int early = shm_door_visit(&address), guest = shm_setup_find(setup, token);
+    int early = shm_listener_visit(&address), guest = shm_setup_find(setup, token);
     uint8_t wrong[SHM_TOKEN] = {0}, greeting[64];
     ck_assert_int_ne(early, -1);
     ck_assert_int_eq(shm_setup_find(setup, wrong), -1);
@@ -423,7 +423,7 @@ START_TEST(a_child_has_wakefds_of_its_own)
 END_TEST
 
 /* As a stranger does. */
-static int stand_at_the_door(void)
+static int stand_at_the_listener(void)
 {
     char name[40];
     snprintf(name, sizeof name, "exs/0/127.0.0.1-%d", ntohs(address.in.sin_port));
@@ -440,7 +440,8 @@ START_TEST(another_user_is_no_guest)
     if (child == 0) {
         uint8_t greeting[32];
         memset(greeting, 7, sizeof greeting);
-        _exit(setuid(65534) == 0 && send(stand_at_the_door(), greeting, sizeof greeting, 0) == sizeof greeting
+        _exit(setuid(65534) == 0 &&
+                      send(stand_at_the_listener(), greeting, sizeof greeting, 0) == sizeof greeting
                   ? 0
                   : 1);
     }
@@ -477,7 +478,7 @@ START_TEST(a_stranger_who_lingers)
     pid_t child = fork();
     if (child == 0) {
         int brought = one_that_lingers(listener);
-        _exit(setuid(65534) == 0 && shm_pass_send(stand_at_the_door(), "", 1, &brought, 1) ? 0 : 1);
+        _exit(setuid(65534) == 0 && shm_pass_send(stand_at_the_listener(), "", 1, &brought, 1) ? 0 : 1);
     }
     process_join(child);
     time_t begun = time(NULL);
@@ -497,7 +498,7 @@ START_TEST(a_door_full_of_strangers)
     pid_t child = fork();
     if (child == 0) {
         if (setuid(65534) == 0)
-            while (stand_at_the_door() != -1)
+            while (stand_at_the_listener() != -1)
                 ; /* until there is no place */
         _exit(write(full[1], "", 1) == 1 && pause() ? 0 : 1);
     }

@@ -16,9 +16,9 @@
 
 #define IB_ENDS_MAX 8192    /* connections and listeners, including those without a user */
 #define IB_KEPT_MAX 512     /* without a user, kept to answer duplicates */
-#define IB_KEPT_OPEN_MAX 64 /* doors of requests and look-ups whose listener is closed */
+#define IB_KEPT_OPEN_MAX 64 /* inboxes of requests and look-ups whose listener is closed */
 
-#define IB_DOOR_EVENTS (EPOLLIN | EPOLLET) /* edge-triggered: a connection may have to stay in the backlog */
+#define IB_INBOX_EVENTS (EPOLLIN | EPOLLET) /* edge-triggered: a connection may have to stay in the backlog */
 
 struct ib_end {
     struct ib_conn conn; /* first; unused in a listener */
@@ -30,9 +30,9 @@ struct ib_end {
     struct ib_message said;
     struct ib_end *listener; /* of a request that its user has not seen yet */
     const void *came_to;     /* the listener, until that is closed; only compared */
-    bool has_door;           /* `door` is open: a listener's, or of a request whose listener is closed */
-    int door;                /* unix socket to which other processes pass on its datagrams */
-    uint32_t door_place;     /* argument of ib_pass_close() */
+    bool has_inbox;          /* `inbox` is open: a listener's, or of a request whose listener is closed */
+    int inbox;               /* unix socket to which other processes pass on its datagrams */
+    uint32_t inbox_place;    /* argument of ib_pass_close() */
     TAILQ_ENTRY(ib_end) news;
     /* Of a listener. `untaken`: requests that its user has not seen. */
     union soft_addr addr;
@@ -49,9 +49,9 @@ extern struct ib_port {
     uint32_t numbers_given;
     struct qp1 qp1;
     int epoll; /* watches all sockets; -1: the port is not open */
-    int door;  /* unix socket to which other processes pass on connections' datagrams */
+    int inbox; /* unix socket to which other processes pass on connections' datagrams */
     unsigned ends;
-    unsigned kept_open; /* doors that IB_KEPT_OPEN_MAX limits */
+    unsigned kept_open; /* inboxes that IB_KEPT_OPEN_MAX limits */
     int heard;          /* the unix socket that ib_hear() is reading; -1: a callback has closed it */
     LIST_HEAD(, ib_end) listeners;
     struct ib_budget budget;
@@ -79,7 +79,7 @@ void ib_end_post(struct ib_end *end);
 void ib_end_unpost(struct ib_end *end);
 /* A request no longer counts in its listener's backlog. */
 void ib_end_untake(struct ib_end *end);
-void ib_end_close_door(struct ib_end *end);
+void ib_end_close_inbox(struct ib_end *end);
 void ib_end_free(struct ib_end *end);
 
 #endif

@@ -87,20 +87,20 @@ static void take_in(int family)
     }
 }
 
-static void take_passed(int door)
+static void take_passed(int inbox)
 {
     uint8_t mad[IB_MAD_BYTES];
     struct soft_path path;
     int got = 0;
 
-    ib_port.heard = door;
-    for (int i = 0; i < BATCH && got >= 0 && ib_port.heard == door; i++) {
-        got = ib_pass_receive(door, &path, mad);
+    ib_port.heard = inbox;
+    for (int i = 0; i < BATCH && got >= 0 && ib_port.heard == inbox; i++) {
+        got = ib_pass_receive(inbox, &path, mad);
         if (got > 0)
             ib_arrive(&ib_port.world, &path, mad);
     }
-    if (got >= 0 && ib_port.heard == door) /* there may be more */
-        fds_rewatch(ib_port.epoll, door, &(struct epoll_event){.events = IB_DOOR_EVENTS, .data.fd = door});
+    if (got >= 0 && ib_port.heard == inbox) /* there may be more */
+        fds_rewatch(ib_port.epoll, inbox, &(struct epoll_event){.events = IB_INBOX_EVENTS, .data.fd = inbox});
 }
 
 static void take_refused(int family)

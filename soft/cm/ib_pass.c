@@ -16,7 +16,7 @@
 #include "ib_pass.h"
 
 #define VERSION 1
-#define BACKLOG 64 /* connections that wait at a door */
+#define BACKLOG 64 /* connections that wait at a inbox */
 #define TRIES 8
 #define SPEAKS_MS 50 /* how long a connected process may take to send its datagram */
 
@@ -106,16 +106,16 @@ static int open_socket(void)
     return fd == -1 && give_up_spare() ? open_once() : fd;
 }
 
-static int take_once(int door)
+static int take_once(int inbox)
 {
-    return fds_own_private(accept4(door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    return fds_own_private(accept4(inbox, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
 }
 
-static int take_guest(int door)
+static int take_guest(int inbox)
 {
-    int guest = take_once(door);
+    int guest = take_once(inbox);
 
-    return guest == -1 && give_up_spare() ? take_once(door) : guest;
+    return guest == -1 && give_up_spare() ? take_once(inbox) : guest;
 }
 
 /* Reserves a descriptor, if there is none. Keeps errno. */
@@ -152,7 +152,7 @@ void ib_pass_forget(void)
     table = NULL;
 }
 
-/* ---- Doors ---- */
+/* ---- Inboxes ---- */
 
 /* Connects to the process that has bound the name. -1 and errno. */
 static int visit(const struct ib_pass_name *name)
@@ -194,11 +194,11 @@ uint32_t ib_pass_place(const struct ib_pass_name *name)
     return roce_table_place(name->text);
 }
 
-void ib_pass_close(int door, uint32_t place)
+void ib_pass_close(int inbox, uint32_t place)
 {
     if (table != NULL)
         roce_table_close(table, place);
-    slow_close_listener(door);
+    slow_close_listener(inbox);
 }
 
 void ib_pass_remember(uint64_t guid, uint32_t id, unsigned share)
@@ -278,9 +278,9 @@ static ssize_t hear(int guest, struct passed *passed)
     return got;
 }
 
-int ib_pass_receive(int door, struct soft_path *path, uint8_t mad[IB_MAD_BYTES])
+int ib_pass_receive(int inbox, struct soft_path *path, uint8_t mad[IB_MAD_BYTES])
 {
-    int guest = slow_close_guard_has_room() ? take_guest(door) : -1;
+    int guest = slow_close_guard_has_room() ? take_guest(inbox) : -1;
     struct passed passed = {.version = 0};
     bool good;
 

@@ -17,7 +17,7 @@ struct ib_port ib_port = {.lock = PTHREAD_MUTEX_INITIALIZER, .epoll = -1};
 
 /* ---- The service thread's part ---- */
 
-/* The service thread's additional task. Takes one event at a time, because handling it may close a door, whose
+/* The service thread's additional task. Takes one event at a time, because handling it may close a inbox, whose
  * descriptor number may then be used for another. */
 static void run(void)
 {
@@ -41,7 +41,7 @@ static int watch(int fd, uint32_t events)
 /* (locked) Watches all sockets. epoll always reports errors, so the sending ones need no events. */
 static int watch_all(void)
 {
-    int error = watch(ib_port.door, IB_DOOR_EVENTS);
+    int error = watch(ib_port.inbox, IB_INBOX_EVENTS);
 
     for (int family = 0; family < 2 && error == 0; family++)
         if (ib_port.qp1.fds[family] != -1) {
@@ -64,12 +64,12 @@ static void close_sockets(void)
     struct ib_pass_name name = ib_pass_to_share(ib_port.qp1.share);
 
     qp1_close(&ib_port.qp1);
-    if (ib_port.door != -1)
-        ib_pass_close(ib_port.door, ib_pass_place(&name));
+    if (ib_port.inbox != -1)
+        ib_pass_close(ib_port.inbox, ib_pass_place(&name));
     ib_pass_end();
     if (ib_port.epoll != -1)
         fds_close(ib_port.epoll);
-    ib_port.door = ib_port.epoll = -1;
+    ib_port.inbox = ib_port.epoll = -1;
 }
 
 /* (locked) Opens all sockets. 0, or an errno and none. */
@@ -82,8 +82,8 @@ static int open_sockets(const struct roce_port *roce)
         return error;
     ib_pass_use(ib_port.qp1.table);
     name = ib_pass_to_share(ib_port.qp1.share);
-    ib_port.door = ib_pass_open(&name);
-    error = ib_port.door == -1 ? in_use(errno) : 0;
+    ib_port.inbox = ib_pass_open(&name);
+    error = ib_port.inbox == -1 ? in_use(errno) : 0;
     if (error == 0) {
         ib_port.epoll = fds_epoll_private();
         error = ib_port.epoll == -1 ? errno : watch_all();
@@ -153,20 +153,20 @@ static void unlock(void)
     soft_mutex_unlock(&ib_port.lock);
 }
 
-/* (locked) Opens the endpoint's door, the unix socket to which other processes pass its datagrams on. 0 or an errno. */
-static int open_door(struct ib_end *end, const struct ib_pass_name *name)
+/* (locked) Opens the endpoint's inbox, the unix socket to which other processes pass its datagrams on. 0 or an errno. */
+static int open_inbox(struct ib_end *end, const struct ib_pass_name *name)
 {
-    end->door = ib_pass_open(name);
-    end->door_place = ib_pass_place(name);
-    end->has_door = end->door != -1;
-    return end->has_door ? watch(end->door, IB_DOOR_EVENTS) : errno;
+    end->inbox = ib_pass_open(name);
+    end->inbox_place = ib_pass_place(name);
+    end->has_inbox = end->inbox != -1;
+    return end->has_inbox ? watch(end->inbox, IB_INBOX_EVENTS) : errno;
 }
 
-/* (locked) Opens a listener's door. Another process of this user may have the name already, for another wildcard
+/* (locked) Opens a listener's inbox. Another process of this user may have the name already, for another wildcard
  * address; that is accepted. If another user has it, no datagram would arrive, so it fails. 0 or an errno. */
 static int open_listener(struct ib_end *end, const struct ib_pass_name *name)
 {
-    int error = open_door(end, name);
+    int error = open_inbox(end, name);
 
     if (error == EPERM)
         return in_use(error);
@@ -296,7 +296,7 @@ bool ib_port_is_heard(const struct ib_end *end)
  * the answer of a look-up may have been lost; LATE, only a delayed packet would be one. */
 enum need { NONE, LATE, PERHAPS, ASKED };
 
-static enum need need_of_door(const struct ib_conn *conn)
+static enum need need_of_inbox(const struct ib_conn *conn)
 {
     switch (conn->state) {
     case IB_REQUESTED:
@@ -320,26 +320,26 @@ static enum need need_of_door(const struct ib_conn *conn)
     return NONE;
 }
 
-/* (locked) Whether the endpoint may keep a door. At the limit, closes the oldest door with the lowest need, if this
+/* (locked) Whether the endpoint may keep a inbox. At the limit, closes the oldest inbox with the lowest need, if this
  * one's is higher. */
-static bool has_room_for_door(const struct ib_conn *asked)
+static bool has_room_for_inbox(const struct ib_conn *asked)
 {
-    enum need need = need_of_door(asked), least = need;
+    enum need need = need_of_inbox(asked), least = need;
     struct ib_conn *conn, *gives_way = NULL;
 
     if (need == NONE || ib_port.kept_open < IB_KEPT_OPEN_MAX)
         return need != NONE;
     LIST_FOREACH (conn, &ib_port.world.conns, all) /* the newest first */
-        if (((struct ib_end *)conn)->has_door && need_of_door(conn) < need && need_of_door(conn) <= least) {
-            least = need_of_door(conn);
+        if (((struct ib_end *)conn)->has_inbox && need_of_inbox(conn) < need && need_of_inbox(conn) <= least) {
+            least = need_of_inbox(conn);
             gives_way = conn;
         }
     if (gives_way != NULL)
-        ib_end_close_door((struct ib_end *)gives_way);
+        ib_end_close_inbox((struct ib_end *)gives_way);
     return gives_way != NULL;
 }
 
-/* (locked) When its listener is closed: opens a door for a request that may arrive again. Another process may read the
+/* (locked) When its listener is closed: opens a inbox for a request that may arrive again. Another process may read the
  * duplicate, and would otherwise pass it to another listener, or refuse it. `came_to` is cleared, because a later
  * listener may have the same address in memory. */
 static void keep_open(struct ib_end *end, const struct ib_end *listener)
@@ -350,13 +350,13 @@ static void keep_open(struct ib_end *end, const struct ib_end *listener)
     if (end->came_to != listener)
         return;
     end->came_to = NULL;
-    if (!has_room_for_door(conn))
+    if (!has_room_for_inbox(conn))
         return;
     name = conn->state == IB_QUESTIONED || conn->state == IB_ANSWERED
                ? ib_pass_to_question(&conn->path.remote, conn->transaction, conn->remote_id)
                : ib_pass_to_request(&conn->path.remote, conn->remote_guid, conn->remote_id);
-    (void)open_door(end, &name);
-    ib_port.kept_open += end->has_door;
+    (void)open_inbox(end, &name);
+    ib_port.kept_open += end->has_inbox;
 }
 
 /* (locked) Frees requests that the user has not seen, and removes the listener. */

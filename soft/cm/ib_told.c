@@ -31,13 +31,13 @@ void ib_end_untake(struct ib_end *end)
     end->listener = NULL;
 }
 
-void ib_end_close_door(struct ib_end *end)
+void ib_end_close_inbox(struct ib_end *end)
 {
-    if (!end->has_door)
+    if (!end->has_inbox)
         return;
-    ib_pass_close(end->door, end->door_place);
-    end->has_door = false;
-    if (end->door == ib_port.heard)
+    ib_pass_close(end->inbox, end->inbox_place);
+    end->has_inbox = false;
+    if (end->inbox == ib_port.heard)
         ib_port.heard = -1;
     if (end->backlog == 0)
         ib_port.kept_open--;
@@ -48,7 +48,7 @@ void ib_end_free(struct ib_end *end)
     ib_end_unpost(end);
     ib_end_untake(end);
     ib_end(&ib_port.world, &end->conn);
-    ib_end_close_door(end);
+    ib_end_close_inbox(end);
     ib_port.ends--;
     free(end);
 }

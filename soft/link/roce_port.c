@@ -40,7 +40,7 @@ static int finish(int fd, bool well)
     return -1;
 }
 
-static int open_door(void)
+static int open_listener(void)
 {
     return fds_own_private(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
@@ -50,7 +50,7 @@ static int visit(int share)
 {
     struct sockaddr_un un;
     socklen_t length = name(&un, share);
-    int fd = open_door();
+    int fd = open_listener();
 
     return finish(fd, fd != -1 && connect(fd, (struct sockaddr *)&un, length) == 0);
 }
@@ -60,7 +60,7 @@ static int take_name(int share)
 {
     struct sockaddr_un un;
     socklen_t length = name(&un, share);
-    int fd = open_door();
+    int fd = open_listener();
 
     if (fd != -1)
         slow_close_guard(fd);
@@ -212,7 +212,7 @@ static int open_all(struct roce_port *roce)
 void roce_port_answer(struct roce_port *roce)
 {
     int guest = slow_close_guard_has_room()
-                    ? fds_own_private(accept4(roce->door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK))
+                    ? fds_own_private(accept4(roce->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK))
                     : -1;
     uint8_t families;
 
@@ -298,7 +298,7 @@ static int receive_all(struct roce_port *roce, int from)
 
 static void clear(struct roce_port *roce)
 {
-    *roce = (struct roce_port){.door = -1, .memory = -1};
+    *roce = (struct roce_port){.listener = -1, .memory = -1};
     for (int share = 0; share < ROCE_SOCKETS; share++)
         roce->fds[share][ROCE_IPV4] = roce->fds[share][ROCE_IPV6] = -1;
 }
@@ -350,8 +350,8 @@ static int take_share(struct roce_port *roce)
     bool foreign = false;
 
     for (roce->share = 0; roce->share < ROCE_SHARES; roce->share++) {
-        roce->door = take_name((int)roce->share);
-        if (roce->door != -1)
+        roce->listener = take_name((int)roce->share);
+        if (roce->listener != -1)
             return 0;
         if (errno != EADDRINUSE)
             return errno;
@@ -360,7 +360,7 @@ static int take_share(struct roce_port *roce)
     return foreign ? EPERM : EUSERS;
 }
 
-/* Opens the sockets. An exiting process may have closed its door, and not yet its sockets: tries again for
+/* Opens the sockets. An exiting process may have closed its listener, and not yet its sockets: tries again for
  * ENDING_MS. */
 static int open_or_retry(struct roce_port *roce)
 {
@@ -411,7 +411,7 @@ void roce_port_leave(struct roce_port *roce)
 {
     close_all(roce);
     leave_table(roce);
-    if (roce->door != -1)
-        slow_close_listener(roce->door);
+    if (roce->listener != -1)
+        slow_close_listener(roce->listener);
     free(roce);
 }

@@ -12,7 +12,7 @@
  * others.
  *
  * A share belongs to the process that has bound an abstract unix socket to its name; the name is free when the process
- * ends. Processes that join later connect to that socket (in the code: door) and get the sockets there. Only one
+ * ends. Processes that join later connect to that socket (in the code: listener) and get the sockets there. Only one
  * process joins at a time: it has bound another name while it joins.
  *
  * Packets for queue pair 1 (connection management) belong to no share: they arrive at one more socket, which every
@@ -35,7 +35,7 @@ enum roce_family { ROCE_IPV4, ROCE_IPV6, ROCE_FAMILIES };
 /* One context's part in the port. Owned by its struct udp; guarded by the context's lock. */
 struct roce_port {
     unsigned share;                       /* the context's LID modulo ROCE_SHARES: packets to its queue pairs */
-    int door;                             /* listening unix socket: readable when a process wants to join */
+    int listener;                         /* listening unix socket: readable when a process wants to join */
     int fds[ROCE_SOCKETS][ROCE_FAMILIES]; /* of all shares; -1: a host without IPv6 */
     int memory;                           /* descriptor of the table; -1: none */
     struct roce_table *table;             /* shared by all; NULL: the first process had none */

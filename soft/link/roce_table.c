@@ -34,26 +34,26 @@ uint32_t roce_table_place(const char *name)
 
     for (; *name != '\0'; name++)
         hash = (hash ^ (uint8_t)*name) * 0x01000193;
-    return (hash ^ hash >> 16) % ROCE_DOORS;
+    return (hash ^ hash >> 16) % ROCE_LISTENERS;
 }
 
 void roce_table_open(struct roce_table *table, uint32_t place)
 {
-    atomic_fetch_add(&table->doors[place], 1); /* pairs with roce_table_is_open()'s load */
+    atomic_fetch_add(&table->listeners[place], 1); /* pairs with roce_table_is_open()'s load */
 }
 
 /* Another process may have written any value: the count does not go below 0. */
 void roce_table_close(struct roce_table *table, uint32_t place)
 {
-    uint32_t count = atomic_load(&table->doors[place]); /* pairs with nothing: the exchange checks it */
+    uint32_t count = atomic_load(&table->listeners[place]); /* pairs with nothing: the exchange checks it */
 
-    while (count > 0 && !atomic_compare_exchange_weak(&table->doors[place], &count, count - 1))
+    while (count > 0 && !atomic_compare_exchange_weak(&table->listeners[place], &count, count - 1))
         ;
 }
 
 bool roce_table_is_open(const struct roce_table *table, uint32_t place)
 {
-    return atomic_load(&table->doors[place]) > 0; /* pairs with roce_table_open()'s addition */
+    return atomic_load(&table->listeners[place]) > 0; /* pairs with roce_table_open()'s addition */
 }
 
 static uint32_t place_of_request(uint64_t guid, uint32_t id)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * roce_table.h - a table, in memory that all of a user's processes at RoCE's port share, of the open
- * connection-management doors.
+ * connection-management listeners.
  *
- * A door is an abstract unix socket of a listener or of a request, where other processes pass on datagrams for it
+ * A listener is an abstract unix socket of a listener or of a request, where other processes pass on datagrams for it
  * (ib_pass.h). Any process may receive a datagram that is for another one, or for none (qp1.h), and an untrusted peer
- * decides how many arrive. Without the table a process tries to connect to the name of each door that could be meant.
- * The table shows without a system call that no process has opened the door, and which process got a connection's
+ * decides how many arrive. Without the table a process tries to connect to the name of each listener that could be meant.
+ * The table shows without a system call that no process has opened the listener, and which process got a connection's
  * request.
  *
- * An entry counts the open doors whose names have one hash value. It may be too high: a process that is killed does
+ * An entry counts the open listeners whose names have one hash value. It may be too high: a process that is killed does
  * not decrement it, and names share entries. Then a process tries a name that does not exist, as it would without the
- * table. It is never too low, because a process counts a door before peers can learn of it.
+ * table. It is never too low, because a process counts a listener before peers can learn of it.
  */
 #ifndef SOFT_ROCE_TABLE_H
 #define SOFT_ROCE_TABLE_H
@@ -19,13 +19,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define ROCE_DOORS 8192     /* entries, a power of two */
+#define ROCE_LISTENERS 8192 /* entries, a power of two */
 #define ROCE_REQUESTS 16384 /* entries, a power of two */
 
 struct roce_table {
-    /* seq_cst: roce_table_open()'s addition pairs with roce_table_is_open()'s load, so that a door is found once
+    /* seq_cst: roce_table_open()'s addition pairs with roce_table_is_open()'s load, so that a listener is found once
      * roce_table_open() has returned. */
-    _Atomic uint32_t doors[ROCE_DOORS];
+    _Atomic uint32_t listeners[ROCE_LISTENERS];
     /* 1 + the share of the process that last got a connection request with this hash value; 0: none. Relaxed, pairs
      * with nothing: a wrong value loses a message that the peer sends again or does not need. */
     _Atomic uint8_t requests[ROCE_REQUESTS];
@@ -37,7 +37,7 @@ int roce_table_make(void);
 struct roce_table *roce_table_map(int memory);
 void roce_table_unmap(struct roce_table *table);
 
-/* The entry of a door with this name. */
+/* The entry of a listener with this name. */
 uint32_t roce_table_place(const char *name);
 void roce_table_open(struct roce_table *table, uint32_t place);
 void roce_table_close(struct roce_table *table, uint32_t place);

@@ -109,7 +109,7 @@ struct shm_setup *shm_setup_open(const union soft_addr *local)
 
     if (!settings()->shm || (setup = calloc(1, sizeof *setup)) == NULL)
         return NULL;
-    if (shm_doors_open(setup->doors, local) > 0)
+    if (shm_listeners_open(setup->listeners, local) > 0)
         return setup;
     if (settings()->debug || errno == EADDRINUSE)
         fprintf(stderr, "exs: this listener cannot offer shared memory: %s\n", strerror(errno));
@@ -119,7 +119,7 @@ struct shm_setup *shm_setup_open(const union soft_addr *local)
 
 void shm_setup_close(struct shm_setup *setup)
 {
-    shm_doors_close(setup->doors);
+    shm_listeners_close(setup->listeners);
     for (unsigned i = 0; i < setup->count; i++)
         fds_close(setup->guests[i].fd);
     free(setup->guests);
@@ -161,9 +161,9 @@ static int take_visitor(const struct shm_setup *setup)
 {
     int fd = -1;
 
-    for (int i = 0; i < SHM_DOORS && fd == -1; i++)
-        if (setup->doors[i].fd != -1)
-            fd = fds_own_private(accept4(setup->doors[i].fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    for (int i = 0; i < SHM_LISTENERS && fd == -1; i++)
+        if (setup->listeners[i].fd != -1)
+            fd = fds_own_private(accept4(setup->listeners[i].fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
     return fd;
 }
 
@@ -247,7 +247,7 @@ int shm_setup_find(struct shm_setup *setup, const uint8_t token[SHM_TOKEN])
 {
     int found = find_from(setup, 0, token);
 
-    for (int i = 0; i < SHM_DOORS * SHM_GUESTS && found == -1 && let_in(setup); i++)
+    for (int i = 0; i < SHM_LISTENERS * SHM_GUESTS && found == -1 && let_in(setup); i++)
         if (setup->count > 0)
             found = find_from(setup, setup->count - 1, token);
     see_out(setup);
@@ -332,7 +332,7 @@ struct shm_peer *shm_offer(struct shm *shm, const union soft_addr *remote, uint8
 
     errno = slow_close_has_room() ? ECONNREFUSED : EBUSY;
     if (settings()->shm && errno != EBUSY)
-        setup = shm_door_visit(remote);
+        setup = shm_listener_visit(remote);
     if (setup == -1)
         return refuse(why, errno == EPERM ? "another user has the listener's name for memory"
                                           : "no process of this user listens there on this host");

@@ -2,7 +2,7 @@
 /*
  * shm_setup.h - how the two ends of a connection find out that they can share memory, and set the memory up.
  *
- * A listener also listens on unix sockets that are named after its address and port (shm_door.h). Before a client
+ * A listener also listens on unix sockets that are named after its address and port (shm_listener.h). Before a client
  * sends its connection request, it connects to one of these sockets, creates the memory, and sends the descriptors of
  * the memory and of its eventfd there, with a random token. The request contains the same token. When the listener
  * accepts the request it maps the memory that came with this token, sends its own eventfd back, and says in its reply
@@ -15,7 +15,7 @@
 #define SOFT_SHM_SETUP_H
 
 #include "shm.h"
-#include "shm_door.h"
+#include "shm_listener.h"
 
 #define SHM_TOKEN 16    /* bytes */
 #define SHM_GUESTS 4096 /* clients of a listener that have connected, and whose requests have not arrived */
@@ -35,7 +35,7 @@ struct shm_guest {
 
 /* A listener's unix sockets and clients. Owned by its struct cm_id, and guarded by the channel's lock. */
 struct shm_setup {
-    struct shm_door doors[SHM_DOORS];
+    struct shm_listener listeners[SHM_LISTENERS];
     struct shm_guest *guests; /* oldest first */
     unsigned count, room;
     unsigned checked; /* the next client whose socket is checked for a hang-up */

@@ -75,12 +75,12 @@ void slow_close(int fd)
     pthread_mutex_unlock(&out.lock);
 }
 
-void slow_close_guard(int door)
+void slow_close_guard(int listener)
 {
     int left = 1;
     socklen_t length = sizeof left;
-    bool guards = fds_set_option(door, SOL_SOCKET, SO_PASSRIGHTS, 0) == 0 &&
-                  getsockopt(door, SOL_SOCKET, SO_PASSRIGHTS, &left, &length) == 0 && left == 0;
+    bool guards = fds_set_option(listener, SOL_SOCKET, SO_PASSRIGHTS, 0) == 0 &&
+                  getsockopt(listener, SOL_SOCKET, SO_PASSRIGHTS, &left, &length) == 0 && left == 0;
 
     pthread_mutex_lock(&out.lock);
     out.guards = guards;
@@ -111,18 +111,18 @@ void slow_close_guarded(int guest)
 }
 
 /* After shutdown() no client can connect, so this loop ends. */
-void slow_close_listener(int door)
+void slow_close_listener(int listener)
 {
     int guest;
 
-    (void)shutdown(door, SHUT_RDWR);
-    while ((guest = fds_own(accept4(door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK))) != -1) {
+    (void)shutdown(listener, SHUT_RDWR);
+    while ((guest = fds_own(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK))) != -1) {
         if (shm_pass_is_ours(guest))
             fds_close(guest);
         else
             slow_close(guest);
     }
-    fds_close(door);
+    fds_close(listener);
 }
 
 void slow_close_forget(void)

@@ -158,7 +158,7 @@ static int add_roce(struct udp *udp)
 
     if (error == 0)
         error = add_pair(udp, pair);
-    return error == 0 ? service_add_door(udp->service, udp->roce->door) : error;
+    return error == 0 ? service_add_listener(udp->service, udp->roce->listener) : error;
 }
 
 int udp_take_lid(struct udp *udp, uint16_t *lid, bool *roce)

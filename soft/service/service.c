@@ -107,7 +107,7 @@ int service_join(struct service_member *member)
     int error = 0;
 
     member->count = 0;
-    member->door = -1;
+    member->listener = -1;
     member->late = member->absent = member->suspended = false;
     atomic_store(&member->state, SERVICE_IDLE);
     soft_mutex_lock(&service_shared.gate);
@@ -134,10 +134,10 @@ void service_leave(struct service_member *member)
     soft_mutex_unlock(&service_shared.gate);
 }
 
-int service_add_door(struct service_member *member, int socket)
+int service_add_listener(struct service_member *member, int socket)
 {
     soft_mutex_lock(&service_shared.lock);
-    member->door = socket;
+    member->listener = socket;
     soft_mutex_unlock(&service_shared.lock);
     return service_add(member, socket);
 }

@@ -41,7 +41,7 @@ struct service_member {
     int count;
     /* The listening unix socket among `sockets`, or -1. It is watched edge-triggered, because the link may leave a
      * connection waiting in it for a while. */
-    int door;
+    int listener;
     /* An enum service_state. Any thread changes IDLE to CALLED, which pairs with the service thread's exchange of the
      * list `scheduled`; all other changes are made with the service lock held. */
     atomic_int state;
@@ -69,7 +69,7 @@ int service_add(struct service_member *member, int socket);
 /* Like service_add(); packets on the socket wake the application, too (soft_watch). (locked) */
 int service_attach(struct service_member *member, int socket);
 /* Like service_add(), for a listening unix socket; at most one. */
-int service_add_door(struct service_member *member, int socket);
+int service_add_listener(struct service_member *member, int socket);
 /* Makes the thread stop watching a socket. (locked) */
 void service_remove(struct service_member *member, int socket);
 /* While suspended, the thread does not touch the context. The caller must not hold the context's lock. */

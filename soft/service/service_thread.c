@@ -23,7 +23,7 @@ static void arm(struct service_member *member, int socket, uint32_t events)
 {
     struct epoll_event event = {.events = events, .data.ptr = member};
 
-    if (socket == member->door)
+    if (socket == member->listener)
         event.events |= EPOLLET;
     fds_rewatch(service_shared.epoll, socket, &event);
 }
@@ -212,8 +212,8 @@ static void tick(struct service_member *member, uint64_t now)
         if (late && member->late)
             serve(member);
         member->late = late;
-    } else if (member->door != -1) { /* a connection may have been missed among packets */
-        arm(member, member->door, EPOLLIN);
+    } else if (member->listener != -1) { /* a connection may have been missed among packets */
+        arm(member, member->listener, EPOLLIN);
     }
     tick_timers(member, now, traffic != member->traffic_seen, attended);
     member->traffic_seen = traffic;

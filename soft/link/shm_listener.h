@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * shm_door.h - the unix sockets ("doors") on which a listener waits for clients of the same host that bring shared
+ * shm_listener.h - the unix sockets ("listeners") on which a listener waits for clients of the same host that bring shared
  * memory.
  *
  * A listener has two of them. One is a file in a directory that only its user can write: the first of
@@ -18,26 +18,26 @@
  * which user owns a directory or a socket, use only those of their own user, try the next name otherwise, and report
  * it once.
  */
-#ifndef SOFT_SHM_DOOR_H
-#define SOFT_SHM_DOOR_H
+#ifndef SOFT_SHM_LISTENER_H
+#define SOFT_SHM_LISTENER_H
 
 #include <sys/un.h>
 #include "soft/engine/wire.h"
 
-enum { SHM_DOOR_FILE, SHM_DOOR_ABSTRACT, SHM_DOORS };
+enum { SHM_LISTENER_FILE, SHM_LISTENER_ABSTRACT, SHM_LISTENERS };
 
-struct shm_door {
+struct shm_listener {
     int fd;                /* a listening socket; -1: there is none */
     struct sockaddr_un at; /* the name of a file */
 };
 
 /* Opens the sockets of a listener at this address. The caller must have bound its TCP port exclusively, so a file of
  * this name belongs to a dead process and is replaced. Returns the number of sockets that could be opened. */
-int shm_doors_open(struct shm_door doors[SHM_DOORS], const union soft_addr *local);
+int shm_listeners_open(struct shm_listener listeners[SHM_LISTENERS], const union soft_addr *local);
 /* To be called before the caller closes its TCP socket, while the names are still its own. */
-void shm_doors_close(struct shm_door doors[SHM_DOORS]);
+void shm_listeners_close(struct shm_listener listeners[SHM_LISTENERS]);
 /* Connects to the listener at this address, if it is a process of this user. Returns the socket, or -1 and errno:
  * ECONNREFUSED if there is no such socket, EPERM if only another user has one, EAGAIN if its backlog is full. */
-int shm_door_visit(const union soft_addr *remote);
+int shm_listener_visit(const union soft_addr *remote);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* shm_door.c - the directories, names and unix sockets of shm_door.h. */
-#include "shm_door.h"
+/* shm_listener.c - the directories, names and unix sockets of shm_listener.h. */
+#include "shm_listener.h"
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -198,17 +198,19 @@ static bool bind_and_listen(int fd, const struct sockaddr_un *un, socklen_t leng
 }
 
 /* Binds the socket to a random name and renames that when the socket listens, which replaces a dead file. */
-static bool open_file_in(struct shm_door *door, const struct directory *directory, const struct name *name)
+static bool open_file_in(struct shm_listener *listener, const struct directory *directory,
+                         const struct name *name)
 {
     static atomic_flag swept = ATOMIC_FLAG_INIT; /* orders nothing else: pairs with nothing */
     struct sockaddr_un first = {.sun_family = AF_UNIX};
     uint64_t chance = 0;
 
     if (getrandom(&chance, sizeof chance, GRND_NONBLOCK) != sizeof chance ||
-        !file_address(&door->at, directory, network_of(door->fd), name))
+        !file_address(&listener->at, directory, network_of(listener->fd), name))
         return false;
     snprintf(first.sun_path, sizeof first.sun_path, "%s/.%016" PRIx64, directory->text, chance);
-    if (!bind_and_listen(door->fd, &first, sizeof first) || rename(first.sun_path, door->at.sun_path) == -1) {
+    if (!bind_and_listen(listener->fd, &first, sizeof first) ||
+        rename(first.sun_path, listener->at.sun_path) == -1) {
         (void)unlink(first.sun_path);
         return false;
     }
@@ -217,7 +219,7 @@ static bool open_file_in(struct shm_door *door, const struct directory *director
     return true;
 }
 
-static bool open_file(struct shm_door *door, const struct name *name)
+static bool open_file(struct shm_listener *listener, const struct name *name)
 {
     for (size_t i = 0; i < DIRECTORIES; i++) {
         struct directory directory = directory_at(i);
@@ -225,49 +227,50 @@ static bool open_file(struct shm_door *door, const struct name *name)
         (void)mkdir(directory.text, S_IRWXU);
         if (!is_private(directory.text))
             continue;
-        door->fd = open_socket(SOCK_SEQPACKET);
-        if (door->fd == -1)
+        listener->fd = open_socket(SOCK_SEQPACKET);
+        if (listener->fd == -1)
             return false;
-        if (open_file_in(door, &directory, name))
+        if (open_file_in(listener, &directory, name))
             return true;
-        fds_close(door->fd);
-        door->fd = -1;
+        fds_close(listener->fd);
+        listener->fd = -1;
     }
     return false;
 }
 
-static bool open_abstract(struct shm_door *door, const struct name *name)
+static bool open_abstract(struct shm_listener *listener, const struct name *name)
 {
     struct name abstract = abstract_name(name);
     struct sockaddr_un un;
     socklen_t length = shm_pass_address(&un, abstract.text + 1);
 
-    door->fd = open_socket(SOCK_SEQPACKET);
-    if (door->fd != -1 && bind_and_listen(door->fd, &un, length))
+    listener->fd = open_socket(SOCK_SEQPACKET);
+    if (listener->fd != -1 && bind_and_listen(listener->fd, &un, length))
         return true;
-    if (door->fd != -1)
-        fds_close(door->fd);
-    door->fd = -1;
+    if (listener->fd != -1)
+        fds_close(listener->fd);
+    listener->fd = -1;
     return false;
 }
 
-int shm_doors_open(struct shm_door doors[SHM_DOORS], const union soft_addr *local)
+int shm_listeners_open(struct shm_listener listeners[SHM_LISTENERS], const union soft_addr *local)
 {
     struct name name = name_of(local, soft_is_any(local), local->sa.sa_family);
 
-    for (int i = 0; i < SHM_DOORS; i++)
-        doors[i] = (struct shm_door){.fd = -1};
-    return open_file(&doors[SHM_DOOR_FILE], &name) + open_abstract(&doors[SHM_DOOR_ABSTRACT], &name);
+    for (int i = 0; i < SHM_LISTENERS; i++)
+        listeners[i] = (struct shm_listener){.fd = -1};
+    return open_file(&listeners[SHM_LISTENER_FILE], &name) +
+           open_abstract(&listeners[SHM_LISTENER_ABSTRACT], &name);
 }
 
-void shm_doors_close(struct shm_door doors[SHM_DOORS])
+void shm_listeners_close(struct shm_listener listeners[SHM_LISTENERS])
 {
-    if (doors[SHM_DOOR_FILE].fd != -1)
-        (void)unlink(doors[SHM_DOOR_FILE].at.sun_path);
-    for (int i = 0; i < SHM_DOORS; i++) {
-        if (doors[i].fd != -1)
-            slow_close_listener(doors[i].fd);
-        doors[i].fd = -1;
+    if (listeners[SHM_LISTENER_FILE].fd != -1)
+        (void)unlink(listeners[SHM_LISTENER_FILE].at.sun_path);
+    for (int i = 0; i < SHM_LISTENERS; i++) {
+        if (listeners[i].fd != -1)
+            slow_close_listener(listeners[i].fd);
+        listeners[i].fd = -1;
     }
 }
 
@@ -334,7 +337,7 @@ static bool visit_abstract(struct visit *visit, const struct name names[], size_
     return false;
 }
 
-int shm_door_visit(const union soft_addr *remote)
+int shm_listener_visit(const union soft_addr *remote)
 {
     struct name names[NAMES];
     size_t count = names_for(remote, names);

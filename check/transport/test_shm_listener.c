@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_shm_door.c - the sockets at which two ends within a host meet (shm_door.h): which of them a client finds,
+ * test_shm_listener.c - the sockets at which two ends within a host meet (shm_listener.h): which of them a client finds,
  * what other users, dead processes, and other file systems and networks can do to that.
  *
  * Each test has directories and a network of its own, which only root can make.
@@ -19,12 +19,12 @@
 #include "check/support/abstract.h"
 #include "check/support/endpoints.h"
 #include "check/support/processes.h"
-#include "soft/link/shm_door.h"
+#include "soft/link/shm_listener.h"
 
 #define PORT 7495
 #define STRANGER 65534
 
-static struct shm_door doors[SHM_DOORS];
+static struct shm_listener listeners[SHM_LISTENERS];
 static FILE *errors; /* what goes to standard error */
 
 static void mount_tmpfs(const char *at)
@@ -73,42 +73,42 @@ static union soft_addr at(const char *host)
     return addr;
 }
 
-static void listen_at(struct shm_door here[SHM_DOORS], const char *host, int count)
+static void listen_at(struct shm_listener here[SHM_LISTENERS], const char *host, int count)
 {
     union soft_addr local = at(host);
 
-    ck_assert_int_eq(shm_doors_open(here, &local), count);
+    ck_assert_int_eq(shm_listeners_open(here, &local), count);
 }
 
-static bool is_at(const struct shm_door *door)
+static bool is_at(const struct shm_listener *listener)
 {
-    int fd = door->fd == -1 ? -1 : accept4(door->fd, NULL, NULL, SOCK_NONBLOCK);
+    int fd = listener->fd == -1 ? -1 : accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK);
 
     return fd != -1 && close(fd) == 0;
 }
 
-/* A client finds this door. */
-static void expect_at(const char *host, const struct shm_door *door)
+/* A client finds this listener. */
+static void expect_at(const char *host, const struct shm_listener *listener)
 {
     union soft_addr remote = at(host);
-    int fd = shm_door_visit(&remote);
+    int fd = shm_listener_visit(&remote);
 
     ck_assert_msg(fd != -1, "%s", strerror(errno));
-    ck_assert(is_at(door));
+    ck_assert(is_at(listener));
     ck_assert_int_eq(close(fd), 0);
 }
 
-static void expect_no_door(const char *host, int error)
+static void expect_no_listener(const char *host, int error)
 {
     union soft_addr remote = at(host);
 
-    ck_assert_int_eq(shm_door_visit(&remote), -1);
+    ck_assert_int_eq(shm_listener_visit(&remote), -1);
     ck_assert_int_eq(errno, error);
 }
 
 static void expect_path(const char *directory)
 {
-    const char *path = doors[SHM_DOOR_FILE].at.sun_path;
+    const char *path = listeners[SHM_LISTENER_FILE].at.sun_path;
 
     ck_assert_msg(strncmp(path, directory, strlen(directory)) == 0 &&
                       strchr(path + strlen(directory), '/') == path + strlen(directory),
@@ -123,17 +123,17 @@ START_TEST(the_file_comes_first)
 
     if (geteuid() != 0)
         return;
-    expect_no_door("127.0.0.1", ECONNREFUSED);
-    listen_at(doors, "127.0.0.1", SHM_DOORS);
+    expect_no_listener("127.0.0.1", ECONNREFUSED);
+    listen_at(listeners, "127.0.0.1", SHM_LISTENERS);
     expect_path("/run/exs-0");
     ck_assert_int_eq(stat("/run/exs-0", &status), 0);
     ck_assert_uint_eq(status.st_mode & 07777, 0700);
-    expect_at("127.0.0.1", &doors[SHM_DOOR_FILE]);
-    expect_no_door("127.0.0.2", ECONNREFUSED);
-    ck_assert_int_eq(unlink(doors[SHM_DOOR_FILE].at.sun_path), 0);
-    expect_at("127.0.0.1", &doors[SHM_DOOR_ABSTRACT]);
-    shm_doors_close(doors);
-    expect_no_door("127.0.0.1", ECONNREFUSED);
+    expect_at("127.0.0.1", &listeners[SHM_LISTENER_FILE]);
+    expect_no_listener("127.0.0.2", ECONNREFUSED);
+    ck_assert_int_eq(unlink(listeners[SHM_LISTENER_FILE].at.sun_path), 0);
+    expect_at("127.0.0.1", &listeners[SHM_LISTENER_ABSTRACT]);
+    shm_listeners_close(listeners);
+    expect_no_listener("127.0.0.1", ECONNREFUSED);
     expect_lines(0);
 }
 END_TEST
@@ -144,10 +144,10 @@ START_TEST(a_directory_of_the_session)
         return;
     ck_assert_int_eq(mkdir("/run/user", 0755), 0);
     ck_assert_int_eq(mkdir("/run/user/0", 0700), 0);
-    listen_at(doors, "127.0.0.1", SHM_DOORS);
+    listen_at(listeners, "127.0.0.1", SHM_LISTENERS);
     expect_path("/run/user/0/exs");
-    expect_at("127.0.0.1", &doors[SHM_DOOR_FILE]);
-    shm_doors_close(doors);
+    expect_at("127.0.0.1", &listeners[SHM_LISTENER_FILE]);
+    shm_listeners_close(listeners);
     ck_assert_int_eq(rmdir("/run/user/0/exs"), 0); /* nothing is left there */
 }
 END_TEST
@@ -155,22 +155,22 @@ END_TEST
 /* One for each address: an address, all of IPv4, all of IPv6, which may take those of IPv4, too. */
 START_TEST(two_families)
 {
-    struct shm_door all6[SHM_DOORS], all4[SHM_DOORS], one[SHM_DOORS];
+    struct shm_listener all6[SHM_LISTENERS], all4[SHM_LISTENERS], one[SHM_LISTENERS];
 
     if (geteuid() != 0)
         return;
-    listen_at(all6, "::", SHM_DOORS);
-    expect_at("127.0.0.1", &all6[SHM_DOOR_FILE]);
-    listen_at(all4, "0.0.0.0", SHM_DOORS);
-    expect_at("127.0.0.1", &all4[SHM_DOOR_FILE]);
-    expect_at("::1", &all6[SHM_DOOR_FILE]);
-    listen_at(one, "127.0.0.1", SHM_DOORS);
-    expect_at("127.0.0.1", &one[SHM_DOOR_FILE]);
-    expect_at("127.0.0.2", &all4[SHM_DOOR_FILE]);
-    shm_doors_close(one);
-    expect_at("127.0.0.1", &all4[SHM_DOOR_FILE]);
-    shm_doors_close(all4);
-    shm_doors_close(all6);
+    listen_at(all6, "::", SHM_LISTENERS);
+    expect_at("127.0.0.1", &all6[SHM_LISTENER_FILE]);
+    listen_at(all4, "0.0.0.0", SHM_LISTENERS);
+    expect_at("127.0.0.1", &all4[SHM_LISTENER_FILE]);
+    expect_at("::1", &all6[SHM_LISTENER_FILE]);
+    listen_at(one, "127.0.0.1", SHM_LISTENERS);
+    expect_at("127.0.0.1", &one[SHM_LISTENER_FILE]);
+    expect_at("127.0.0.2", &all4[SHM_LISTENER_FILE]);
+    shm_listeners_close(one);
+    expect_at("127.0.0.1", &all4[SHM_LISTENER_FILE]);
+    shm_listeners_close(all4);
+    shm_listeners_close(all6);
 }
 END_TEST
 
@@ -189,18 +189,18 @@ static void leave_socket(const char *path)
 /* The file of a listener that was killed is replaced by the next one on the port, */
 START_TEST(a_dead_listener_is_replaced)
 {
-    char path[sizeof doors[0].at.sun_path];
+    char path[sizeof listeners[0].at.sun_path];
 
     if (geteuid() != 0)
         return;
-    listen_at(doors, "127.0.0.1", SHM_DOORS);
-    memcpy(path, doors[SHM_DOOR_FILE].at.sun_path, sizeof path);
-    shm_doors_close(doors);
+    listen_at(listeners, "127.0.0.1", SHM_LISTENERS);
+    memcpy(path, listeners[SHM_LISTENER_FILE].at.sun_path, sizeof path);
+    shm_listeners_close(listeners);
     leave_socket(path);
-    expect_no_door("127.0.0.1", ECONNREFUSED);
-    listen_at(doors, "127.0.0.1", SHM_DOORS);
-    expect_at("127.0.0.1", &doors[SHM_DOOR_FILE]);
-    shm_doors_close(doors);
+    expect_no_listener("127.0.0.1", ECONNREFUSED);
+    listen_at(listeners, "127.0.0.1", SHM_LISTENERS);
+    expect_at("127.0.0.1", &listeners[SHM_LISTENER_FILE]);
+    shm_listeners_close(listeners);
 }
 END_TEST
 
@@ -216,13 +216,13 @@ START_TEST(dead_listeners_are_removed)
     int lives = socket(AF_UNIX, SOCK_SEQPACKET, 0);
     struct sockaddr_un un = {.sun_family = AF_UNIX, .sun_path = "/run/exs-0/lives"};
     ck_assert_int_eq(bind(lives, (struct sockaddr *)&un, sizeof un), 0);
-    listen_at(doors, "127.0.0.1", SHM_DOORS);
+    listen_at(listeners, "127.0.0.1", SHM_LISTENERS);
     ck_assert_int_eq(access("/run/exs-0/1-127.0.0.1-1", F_OK), -1);
     ck_assert_int_eq(access("/run/exs-0/.0000000000000000", F_OK), -1);
     ck_assert_int_eq(access("/run/exs-0/file", F_OK), 0);
     ck_assert_int_eq(access("/run/exs-0/lives", F_OK), 0);
-    expect_at("127.0.0.1", &doors[SHM_DOOR_FILE]);
-    shm_doors_close(doors);
+    expect_at("127.0.0.1", &listeners[SHM_LISTENER_FILE]);
+    shm_listeners_close(listeners);
     close(lives);
 }
 END_TEST
@@ -255,15 +255,15 @@ START_TEST(another_user_has_the_abstract_name)
     if (geteuid() != 0)
         return;
     pid_t child = take_name();
-    listen_at(doors, "127.0.0.1", 1);
-    expect_at("127.0.0.1", &doors[SHM_DOOR_FILE]);
+    listen_at(listeners, "127.0.0.1", 1);
+    expect_at("127.0.0.1", &listeners[SHM_LISTENER_FILE]);
     expect_lines(0);
-    ck_assert_int_eq(unlink(doors[SHM_DOOR_FILE].at.sun_path), 0);
-    expect_no_door("127.0.0.1", EPERM);
+    ck_assert_int_eq(unlink(listeners[SHM_LISTENER_FILE].at.sun_path), 0);
+    expect_no_listener("127.0.0.1", EPERM);
     expect_lines(1);
-    expect_no_door("127.0.0.1", EPERM);
+    expect_no_listener("127.0.0.1", EPERM);
     expect_lines(1);
-    shm_doors_close(doors);
+    shm_listeners_close(listeners);
     process_kill(child);
 }
 END_TEST
@@ -274,11 +274,11 @@ START_TEST(another_user_has_a_name_beside)
     if (geteuid() != 0)
         return;
     pid_t child = take_name();
-    listen_at(doors, "0.0.0.0", SHM_DOORS);
-    expect_at("127.0.0.1", &doors[SHM_DOOR_FILE]);
-    ck_assert_int_eq(unlink(doors[SHM_DOOR_FILE].at.sun_path), 0);
-    expect_at("127.0.0.1", &doors[SHM_DOOR_ABSTRACT]);
-    shm_doors_close(doors);
+    listen_at(listeners, "0.0.0.0", SHM_LISTENERS);
+    expect_at("127.0.0.1", &listeners[SHM_LISTENER_FILE]);
+    ck_assert_int_eq(unlink(listeners[SHM_LISTENER_FILE].at.sun_path), 0);
+    expect_at("127.0.0.1", &listeners[SHM_LISTENER_ABSTRACT]);
+    shm_listeners_close(listeners);
     process_kill(child);
 }
 END_TEST
@@ -300,11 +300,11 @@ START_TEST(no_directory_of_ours)
                      : _i == 2 ? creat("/tmp/exs-0", 0600) != -1
                                : mkdir("/tmp/exs-0", 0700) == 0 && chown("/tmp/exs-0", STRANGER, STRANGER) == 0,
                      1);
-    listen_at(doors, "127.0.0.1", SHM_DOORS);
+    listen_at(listeners, "127.0.0.1", SHM_LISTENERS);
     expect_path("/dev/shm/exs-0");
-    expect_at("127.0.0.1", &doors[SHM_DOOR_FILE]);
+    expect_at("127.0.0.1", &listeners[SHM_LISTENER_FILE]);
     expect_lines(_i == 3);
-    shm_doors_close(doors);
+    shm_listeners_close(listeners);
 }
 END_TEST
 
@@ -315,7 +315,7 @@ START_TEST(another_file_system)
 {
     if (geteuid() != 0)
         return;
-    listen_at(doors, "127.0.0.1", SHM_DOORS);
+    listen_at(listeners, "127.0.0.1", SHM_LISTENERS);
     pid_t child = fork();
     if (child == 0) {
         union soft_addr remote = at("127.0.0.1");
@@ -323,12 +323,12 @@ START_TEST(another_file_system)
         if (unshare(CLONE_NEWNS) == -1)
             _exit(1);
         mount_tmpfs("/run");
-        _exit(shm_door_visit(&remote) == -1);
+        _exit(shm_listener_visit(&remote) == -1);
     }
     process_join(child);
-    ck_assert(!is_at(&doors[SHM_DOOR_FILE]));
-    ck_assert(is_at(&doors[SHM_DOOR_ABSTRACT]));
-    shm_doors_close(doors);
+    ck_assert(!is_at(&listeners[SHM_LISTENER_FILE]));
+    ck_assert(is_at(&listeners[SHM_LISTENER_ABSTRACT]));
+    shm_listeners_close(listeners);
 }
 END_TEST
 
@@ -339,9 +339,9 @@ START_TEST(nothing_can_be_written)
     read_only("/run");
     read_only("/tmp");
     read_only("/dev/shm");
-    listen_at(doors, "127.0.0.1", 1);
-    expect_at("127.0.0.1", &doors[SHM_DOOR_ABSTRACT]);
-    shm_doors_close(doors);
+    listen_at(listeners, "127.0.0.1", 1);
+    expect_at("127.0.0.1", &listeners[SHM_LISTENER_ABSTRACT]);
+    shm_listeners_close(listeners);
 }
 END_TEST
 
@@ -350,22 +350,22 @@ START_TEST(another_network)
 {
     if (geteuid() != 0)
         return;
-    listen_at(doors, "127.0.0.1", SHM_DOORS);
+    listen_at(listeners, "127.0.0.1", SHM_LISTENERS);
     pid_t child = fork();
     if (child == 0) {
-        struct shm_door others[SHM_DOORS];
+        struct shm_listener others[SHM_LISTENERS];
 
         if (unshare(CLONE_NEWNET) == -1)
             _exit(1);
-        expect_no_door("127.0.0.1", ECONNREFUSED);
-        listen_at(others, "127.0.0.1", SHM_DOORS);
-        expect_at("127.0.0.1", &others[SHM_DOOR_FILE]);
-        shm_doors_close(others);
+        expect_no_listener("127.0.0.1", ECONNREFUSED);
+        listen_at(others, "127.0.0.1", SHM_LISTENERS);
+        expect_at("127.0.0.1", &others[SHM_LISTENER_FILE]);
+        shm_listeners_close(others);
         _exit(0);
     }
     process_join(child);
-    expect_at("127.0.0.1", &doors[SHM_DOOR_FILE]);
-    shm_doors_close(doors);
+    expect_at("127.0.0.1", &listeners[SHM_LISTENER_FILE]);
+    shm_listeners_close(listeners);
 }
 END_TEST
 
@@ -377,18 +377,18 @@ START_TEST(the_environment_does_not_count)
     ck_assert_int_eq(mkdir("/tmp/own", 0700), 0);
     ck_assert_int_eq(setenv("XDG_RUNTIME_DIR", "/tmp/own", 1), 0);
     ck_assert_int_eq(setenv("TMPDIR", "/tmp/own", 1), 0);
-    listen_at(doors, "127.0.0.1", SHM_DOORS);
+    listen_at(listeners, "127.0.0.1", SHM_LISTENERS);
     ck_assert_int_eq(unsetenv("XDG_RUNTIME_DIR"), 0);
     ck_assert_int_eq(unsetenv("TMPDIR"), 0);
-    expect_at("127.0.0.1", &doors[SHM_DOOR_FILE]);
-    shm_doors_close(doors);
+    expect_at("127.0.0.1", &listeners[SHM_LISTENER_FILE]);
+    shm_listeners_close(listeners);
 }
 END_TEST
 
 static Suite *suite(void)
 {
-    Suite *suite = suite_create("shm door");
-    TCase *tcase = tcase_create("door");
+    Suite *suite = suite_create("shm listener");
+    TCase *tcase = tcase_create("listener");
 
     tcase_add_checked_fixture(tcase, begin, NULL);
     tcase_add_test(tcase, the_file_comes_first);

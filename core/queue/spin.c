@@ -8,14 +8,14 @@
 #include "wait.h"
 
 /* polls between two reads of the clock and two checks of is_over(), which takes a lock */
-#define LOOKS 4
+#define POLLS_PER_CHECK 4
 /* before the first sched_yield(): a peer that is running answers within this time */
 #define FIRST_NS 2000
 #define SKIP_SHIFT_MAX 6 /* at most 63 busy polls are skipped */
 #define CONTENDED_NS                                                                                           \
     UINT64_C(200000)              /* a yield that takes this long: another thread uses the CPU for a whole     \
                                    * time slice, and a thread that is woken from sleep gets it sooner */
-#define CROWDED_TIMES 64          /* then all queues skip busy polling for 64 times that long */
+#define CONTENDED_TIMES 64        /* then all queues skip busy polling for 64 times that long */
 #define TURN_NS UINT64_C(1000000) /* interval at which CM events and timers are handled */
 
 _Static_assert(SPIN_US_MAX == EXS_WAIT_US_MAX, "a queue's mode says all that the environment can say");
@@ -35,8 +35,8 @@ void xs_spin_set(struct spin *spin, const exs_qattr_t *values)
                   : values->exs_wait == EXS_WAIT_ADAPTIVE ? (uint64_t)values->exs_wait_us * 1000
                                                           : NEVER_NS;
 
-    atomic_store_explicit(&spin->vain, 0, memory_order_relaxed);
-    atomic_store_explicit(&spin->leaves, 0, memory_order_relaxed);
+    atomic_store_explicit(&spin->empty_spins, 0, memory_order_relaxed);
+    atomic_store_explicit(&spin->to_skip, 0, memory_order_relaxed);
     atomic_store_explicit(&contended, 0, memory_order_relaxed);
     atomic_store_explicit(&spin->ns, ns, memory_order_relaxed);
 }
@@ -57,25 +57,25 @@ void xs_spin_tell(struct spin *spin, exs_qattr_t *values)
 /* Skip this busy poll, because earlier ones found nothing? Decrements the number of polls to skip. */
 static bool skips_spin(struct spin *spin)
 {
-    unsigned leaves = atomic_load_explicit(&spin->leaves, memory_order_relaxed);
+    unsigned to_skip = atomic_load_explicit(&spin->to_skip, memory_order_relaxed);
 
-    if (leaves > 0)
-        atomic_store_explicit(&spin->leaves, leaves - 1, memory_order_relaxed);
-    return leaves > 0;
+    if (to_skip > 0)
+        atomic_store_explicit(&spin->to_skip, to_skip - 1, memory_order_relaxed);
+    return to_skip > 0;
 }
 
 static void learn(struct spin *spin, bool is_empty)
 {
-    unsigned vain = atomic_load_explicit(&spin->vain, memory_order_relaxed);
+    unsigned empty_spins = atomic_load_explicit(&spin->empty_spins, memory_order_relaxed);
 
-    if (!is_empty && vain == 0)
+    if (!is_empty && empty_spins == 0)
         return;
     if (is_empty)
-        vain = vain < SKIP_SHIFT_MAX ? vain + 1 : SKIP_SHIFT_MAX;
+        empty_spins = empty_spins < SKIP_SHIFT_MAX ? empty_spins + 1 : SKIP_SHIFT_MAX;
     else
-        vain = 0;
-    atomic_store_explicit(&spin->vain, vain, memory_order_relaxed);
-    atomic_store_explicit(&spin->leaves, (1u << vain) - 1, memory_order_relaxed);
+        empty_spins = 0;
+    atomic_store_explicit(&spin->empty_spins, empty_spins, memory_order_relaxed);
+    atomic_store_explicit(&spin->to_skip, (1u << empty_spins) - 1, memory_order_relaxed);
 }
 
 static bool has_attachments(struct queue *queue)
@@ -101,7 +101,7 @@ static uint64_t yield_cpu(uint64_t before)
     uint64_t now = now_ns(), took = now - before;
 
     if (took >= CONTENDED_NS)
-        atomic_store_explicit(&contended, now + CROWDED_TIMES * took, memory_order_relaxed);
+        atomic_store_explicit(&contended, now + CONTENDED_TIMES * took, memory_order_relaxed);
     return now;
 }
 
@@ -123,7 +123,7 @@ static bool look(struct queue *queue, struct search *search, bool *over)
 {
     bool any = false;
 
-    for (int i = 0; i < LOOKS && !*over; i++) {
+    for (int i = 0; i < POLLS_PER_CHECK && !*over; i++) {
         bool came;
 
         if (search->for_events)
@@ -131,7 +131,7 @@ static bool look(struct queue *queue, struct search *search, bool *over)
         else
             came = xs_queue_look(queue);
         any = any || came;
-        *over = search->has_lock || ((came || i == LOOKS - 1) && search->is_over(search->argument));
+        *over = search->has_lock || ((came || i == POLLS_PER_CHECK - 1) && search->is_over(search->argument));
     }
     return any;
 }

@@ -21,8 +21,8 @@ struct spin {
     /* All members are advisory and accessed relaxed; each pairs with nothing. */
     /* how long to poll after the last activity; 0: not at all; NEVER_NS: without limit */
     _Atomic uint64_t ns;
-    _Atomic unsigned vain;   /* spins in a row that found nothing, or single polls, up to a maximum */
-    _Atomic unsigned leaves; /* how many of the next spins are skipped */
+    _Atomic unsigned empty_spins; /* spins in a row that found nothing, or single polls, up to a maximum */
+    _Atomic unsigned to_skip;     /* how many of the next spins are skipped */
     /* For event loops (look.c); ns, clock.h. */
     _Atomic uint64_t active; /* when the application last had events; pairs with nothing */
     /* When the loop's iteration ends, so that its other watchers are called; look.c has values that are no time. Pairs

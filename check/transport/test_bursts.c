@@ -50,7 +50,7 @@ static void take_in(struct pair *pair, int side)
     struct ibv_context *context = pair->end[side].context;
     network_arrive(pair->network);
     soft_lock(context);
-    soft_progress_patiently(soft_context_of(context));
+    soft_progress_delaying_acks(soft_context_of(context));
     soft_unlock(context);
 }
 

@@ -149,7 +149,7 @@ static void take_in(struct side *side, bool patiently)
 {
     soft_lock(side->end.context);
     if (patiently)
-        soft_progress_patiently(soft_context_of(side->end.context));
+        soft_progress_delaying_acks(soft_context_of(side->end.context));
     else
         soft_progress(side->end.context);
     soft_unlock(side->end.context);

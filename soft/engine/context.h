@@ -35,12 +35,12 @@ struct soft_context {
     /* Within a step: queue pairs whose ACKs are delayed until the application has sent something. */
     struct soft_work_list waiting;
     unsigned empty_polls; /* consecutive polls without a completion */
-    bool patient;         /* ACKs may be delayed (soft_progress_patiently) */
+    bool delays_acks;     /* ACKs may be delayed (soft_progress_delaying_acks) */
     /* When the application, which knows of a timer, polls again at the latest, ns; NEVER_NS: it knows of none. */
-    uint64_t looks_at;
+    uint64_t polls_by;
     struct poll_state poll; /* its flush_wanted is updated at the end of each step */
 
-    int came; /* number of packets from connected peers in the last poll */
+    int packets_found; /* number of packets from connected peers in the last poll */
 
     struct soft_qp_list qps;
     struct soft_qp_list *buckets; /* hash table by queue pair number */
@@ -61,7 +61,7 @@ struct soft_context {
     size_t heap_count, heap_room;
     struct soft_qp *starting; /* Queue pairs whose ACK timers start when this step's packets have been sent. */
     /* Queue pairs whose ACK timers start when soft_deadline() is next called. */
-    LIST_HEAD(, soft_qp) unhurried;
+    LIST_HEAD(, soft_qp) timer_pending;
 
     struct soft_keys keys;    /* memory regions by key */
     struct soft_keys windows; /* Memory windows by block of keys: mw.h. */

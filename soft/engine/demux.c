@@ -121,7 +121,7 @@ static inline void input_packet(struct ibv_context *ibv, const struct soft_path 
         return;
     }
     packet.payload = whole + (packet.payload - bytes);
-    context->came++;
+    context->packets_found++;
     deliver(qp, &packet, path);
 }
 

@@ -142,12 +142,12 @@ void soft_idle(struct soft_qp *qp); /* Takes it from the work list: it is about 
 /* Gives turns to queue pairs on the work list, and sends what they built. */
 void soft_step(struct soft_context *context);
 /* Like soft_progress(), but ACKs for a few packets are delayed: the application has been given completions and will
- * probably answer, and an ACK can then go with the answer. soft_hurry() sends the delayed ACKs. */
-void soft_progress_patiently(struct soft_context *context);
-void soft_hurry(struct soft_context *context);
+ * probably answer, and an ACK can then go with the answer. soft_flush_acks() sends the delayed ACKs. */
+void soft_progress_delaying_acks(struct soft_context *context);
+void soft_flush_acks(struct soft_context *context);
 /* The application is about to sleep. Returns when it must call again because a timer is due, ns; NEVER_NS: no timer
  * runs. */
-uint64_t soft_looks_next(struct soft_context *context);
+uint64_t soft_set_next_poll(struct soft_context *context);
 /* The clock's time, cached until the end of the step (now_known). */
 uint64_t soft_now(struct soft_context *context);
 

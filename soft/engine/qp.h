@@ -111,7 +111,7 @@ struct soft_qp {
     size_t heap_at;    /* Position in the context's heap, counted from 1; 0: not there. */
     bool starting;     /* on the context's list `starting` */
     struct soft_qp *starting_next;
-    bool unhurried; /* on the context's list `unhurried` */
+    bool timer_pending; /* on the context's list `timer_pending` */
     LIST_ENTRY(soft_qp) later;
     bool working; /* on the work list */
     TAILQ_ENTRY(soft_qp) work;

@@ -52,7 +52,7 @@ static void turn(struct soft_qp *qp)
 /* True if there is nothing to send but an acknowledgement that may be delayed. */
 static bool waits(const struct soft_qp *qp)
 {
-    return qp->context->patient && !soft_requester_ready(qp) && soft_answer_can_wait(qp);
+    return qp->context->delays_acks && !soft_requester_ready(qp) && soft_answer_can_wait(qp);
 }
 
 /* True if the queue pair's link is full. The link calls soft_link_drained() when it has space again. */
@@ -137,12 +137,12 @@ static __attribute__((noinline)) void step(struct soft_context *context)
         soft_timer_started(context);
 }
 
-/* True if a timer is due at `due`, and the application may not poll in time: that is before `looks_at`, the time at
- * which the application said it would poll again, or `looks_at` has passed. Compares with the last known time, which is
+/* True if a timer is due at `due`, and the application may not poll in time: that is before `polls_by`, the time at
+ * which the application said it would poll again, or `polls_by` has passed. Compares with the last known time, which is
  * recent: setting a timer reads the clock. */
 static bool is_due_before(const struct soft_context *context, uint64_t due)
 {
-    return due != NEVER_NS && (due < context->looks_at || context->looks_at <= context->now);
+    return due != NEVER_NS && (due < context->polls_by || context->polls_by <= context->now);
 }
 
 /* Updates flush_wanted: whether soft_stop_polling() must be called before the application sleeps. */
@@ -162,9 +162,9 @@ void soft_step(struct soft_context *context)
     context->now_known = false;
 }
 
-uint64_t soft_looks_next(struct soft_context *context)
+uint64_t soft_set_next_poll(struct soft_context *context)
 {
-    return context->looks_at = soft_timer_next(context);
+    return context->polls_by = soft_timer_next(context);
 }
 
 void soft_watch_again(struct ibv_context *ibv)
@@ -203,15 +203,15 @@ static inline int progress(struct soft_context *context)
     return packets;
 }
 
-void soft_progress_patiently(struct soft_context *context)
+void soft_progress_delaying_acks(struct soft_context *context)
 {
-    context->patient = true;
-    context->came = 0;
+    context->delays_acks = true;
+    context->packets_found = 0;
     progress(context);
-    context->patient = false;
+    context->delays_acks = false;
 }
 
-void soft_hurry(struct soft_context *context)
+void soft_flush_acks(struct soft_context *context)
 {
     if (!TAILQ_EMPTY(&context->work))
         soft_step(context);

@@ -113,17 +113,17 @@ void soft_timer_started(struct soft_context *context)
 
 void soft_timer_start_later(struct soft_qp *qp)
 {
-    if (qp->unhurried)
+    if (qp->timer_pending)
         return;
-    qp->unhurried = true;
-    LIST_INSERT_HEAD(&qp->context->unhurried, qp, later);
+    qp->timer_pending = true;
+    LIST_INSERT_HEAD(&qp->context->timer_pending, qp, later);
 }
 
 static void hurry(struct soft_qp *qp)
 {
-    if (qp->unhurried)
+    if (qp->timer_pending)
         LIST_REMOVE(qp, later);
-    qp->unhurried = false;
+    qp->timer_pending = false;
 }
 
 /* soft_silence_begin() does nothing for a queue pair that has been answered in the meantime. */
@@ -131,10 +131,10 @@ void soft_timer_start_unhurried(struct soft_context *context)
 {
     struct soft_qp *qp;
 
-    if (LIST_EMPTY(&context->unhurried))
+    if (LIST_EMPTY(&context->timer_pending))
         return;
     context->now_known = false;
-    while ((qp = LIST_FIRST(&context->unhurried)) != NULL) {
+    while ((qp = LIST_FIRST(&context->timer_pending)) != NULL) {
         hurry(qp);
         soft_silence_begin(qp);
     }

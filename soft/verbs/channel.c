@@ -226,7 +226,7 @@ static inline __attribute__((always_inline)) void look_for_event(struct soft_cha
         return;
     }
     context->inside = channel;
-    soft_progress_patiently(context);
+    soft_progress_delaying_acks(context);
     context->inside = NULL;
     if (TAILQ_EMPTY(&channel->pending))
         soft_nothing_completed(context);
@@ -279,7 +279,7 @@ int soft_poll_channel(struct ibv_comp_channel *ibv, int room, struct ibv_wc *wc)
     if (count == 0) {
         wire->poll_mode = SOFT_POLLS_RESTS;
         context->inside = channel;
-        soft_progress_patiently(context);
+        soft_progress_delaying_acks(context);
         context->inside = NULL;
         wire->poll_mode = SOFT_POLLS_ONCE;
         count = take_all_pending(channel, room, wc);

@@ -261,7 +261,7 @@ inline int soft_cq_take(struct soft_cq *cq, int room, struct ibv_wc *wc)
 
 /* (locked) A program that polls in a loop may occupy the CPU that its peer needs to answer. Hardware would answer
  * without it; here the polling thread yields now and then. */
-static bool makes_way(struct soft_context *context, int taken)
+static bool must_yield(struct soft_context *context, int taken)
 {
     context->empty_polls = taken == 0 ? context->empty_polls + 1 : 0;
     return context->empty_polls % EMPTY_POLLS == EMPTY_POLLS - 1;
@@ -271,9 +271,9 @@ void soft_nothing_completed(struct soft_context *context)
 {
     unsigned activity = atomic_load_explicit(&context->poll.activity, memory_order_relaxed);
 
-    if (context->came > 0)
+    if (context->packets_found > 0)
         atomic_store_explicit(&context->poll.activity, activity + 1, memory_order_relaxed);
-    soft_hurry(context);
+    soft_flush_acks(context);
 }
 
 int soft_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
@@ -290,7 +290,7 @@ int soft_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
     taken = soft_cq_take(cq, count, wc);
     if (taken == 0 && count > 0 && !cq->rearmed) {
         wire->poll_mode = soft_context_of(context)->names.lid == 0 ? SOFT_POLLS_RESTS : SOFT_POLLS;
-        soft_progress_patiently(soft_context_of(context));
+        soft_progress_delaying_acks(soft_context_of(context));
         wire->poll_mode = SOFT_POLLS_ONCE;
         taken = soft_cq_take(cq, count, wc);
         if (taken == 0)
@@ -299,7 +299,7 @@ int soft_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
     cq->rearmed = false;
     if (taken == 0 && count > 0 && cq->overrun)
         taken = -1; /* completions were lost: its queue pairs are in the error state */
-    yield = makes_way(soft_context_of(context), taken);
+    yield = must_yield(soft_context_of(context), taken);
     soft_unlock(context);
     if (yield)
         sched_yield();
@@ -316,7 +316,7 @@ int soft_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
     if (soft_context_of(ibv->context)->names.lid == 0)
         cq->rearmed = true; /* its user calls soft_stop_polling() before it sleeps */
     else
-        soft_hurry(soft_context_of(ibv->context)); /* the caller is about to sleep */
+        soft_flush_acks(soft_context_of(ibv->context)); /* the caller is about to sleep */
     soft_unlock(ibv->context);
     return 0;
 }
@@ -337,8 +337,8 @@ uint64_t soft_stop_polling(struct ibv_context *context, bool sleeps)
 
     soft_lock(context);
     if (sleeps) {
-        soft_hurry(soft_context_of(context));
-        due = soft_looks_next(soft_context_of(context));
+        soft_flush_acks(soft_context_of(context));
+        due = soft_set_next_poll(soft_context_of(context));
     }
     soft_watch_again(context);
     soft_unlock(context);

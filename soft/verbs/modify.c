@@ -250,7 +250,7 @@ static int change(struct soft_qp *qp, const struct ibv_qp_attr *attr, int mask)
     if ((error = check_transition(qp, to, mask)) != 0)
         return error;
     if (to == IBV_QPS_ERR || to == IBV_QPS_RESET)
-        soft_hurry(qp->context); /* sends a delayed acknowledgement */
+        soft_flush_acks(qp->context); /* sends a delayed acknowledgement */
     if (to == IBV_QPS_ERR) {
         soft_qp_fail(qp);
         return 0;

@@ -332,7 +332,7 @@ static void leave(struct soft_qp *qp)
     struct soft_context *context = qp->context;
     struct ibv_qp *ibv = soft_ibv(qp);
 
-    soft_hurry(context); /* sends a delayed acknowledgement */
+    soft_flush_acks(context); /* sends a delayed acknowledgement */
     soft_timer_end(qp);
     soft_idle(qp);
     soft_mw_orphan(qp);

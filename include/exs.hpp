@@ -311,13 +311,13 @@ class memory_region : public detail::unique<exs_mhandle_t, detail::deregister>
 {
   public:
     memory_region() noexcept = default;
-    memory_region(mutable_buffer memory, std::error_code &ec, int flags = 0) noexcept
+    memory_region(const mutable_buffer &memory, std::error_code &ec, int flags = 0) noexcept
         : unique(detail::check(exs_mregister(memory.data, memory.size, flags), ec)),
           memory_(memory.data, memory.size)
     {
     }
 #ifdef EXS_HPP_EXCEPTIONS
-    explicit memory_region(mutable_buffer memory, int flags = 0)
+    explicit memory_region(const mutable_buffer &memory, int flags = 0)
         : unique(detail::check(exs_mregister(memory.data, memory.size, flags))),
           memory_(memory.data, memory.size)
     {

@@ -77,25 +77,25 @@ static const struct doorbell *get_wakefd(void)
 
 /* ---- Waiting for an operation ------------------------------------------------------------------------ */
 
-static void wake(struct wait *wait)
+static void wake_owner(struct wait *wait)
 {
     if (!pthread_equal(wait->owner, pthread_self()))
         doorbell_signal(wait->wakefd);
 }
 
-static void deliver(struct waiter *waiter, const exs_event_t *event)
+static void deliver_event(struct waiter *waiter, const exs_event_t *event)
 {
     struct wait *wait = (struct wait *)waiter;
 
     wait->event = *event;
     atomic_store_explicit(&wait->state, DELIVERING, memory_order_release);
-    wake(wait);
+    wake_owner(wait);
     atomic_store_explicit(&wait->state, DONE, memory_order_release);
 }
 
 void wait_begin(struct wait *wait)
 {
-    *wait = (struct wait){.waiter = {.deliver = deliver}, .owner = pthread_self()};
+    *wait = (struct wait){.waiter = {.deliver = deliver_event}, .owner = pthread_self()};
     wait->wakefd = get_wakefd();
 }
 

@@ -54,7 +54,7 @@ static int destroy_verbs_qp(struct ibv_qp *qp)
     return home_reaped(soft_destroy_qp(qp));
 }
 
-static int harvest(struct ibv_comp_channel *channel, struct harvest *into)
+static int harvest_cq(struct ibv_comp_channel *channel, struct harvest *into)
 {
     struct ibv_cq *cq = NULL;
     int count = soft_harvest(channel, &cq, HARVEST_MAX, into->wc, &into->left);
@@ -79,7 +79,7 @@ __attribute__((destructor)) static void acknowledge_all(void)
     home_settle();
 }
 
-static void end(void)
+static void end_device(void)
 {
     ib_port_end();
     home_unshare();
@@ -137,7 +137,7 @@ const struct device soft_device = {
     .destroy_cq = destroy_cq,
     .get_cq_event = soft_get_cq_event,
     .ack_cq_events = soft_ack_cq_events,
-    .harvest = harvest,
+    .harvest = harvest_cq,
     .poll_channel = poll_channel,
     .create_verbs_qp = soft_create_qp,
     .destroy_verbs_qp = destroy_verbs_qp,
@@ -145,7 +145,7 @@ const struct device soft_device = {
     .query_qp = soft_query_qp,
     .poll_state = soft_poll_state,
     .stop_polling = soft_stop_polling,
-    .end = end,
+    .end = end_device,
     .forget = soft_forked,
     .wc_status_str = soft_wc_status_str,
 };

@@ -29,7 +29,7 @@ static unsigned long users; /* exs_init calls without an exs_fini; guarded by in
  * here. The descriptors are closed: otherwise a peer could not tell that the parent has died. The devices
  * forget their contexts now, not at the next exs_init(), because code that runs at the child's exit must not
  * find them: by then their descriptor numbers may stand for files of the child. */
-static void forked(void)
+static void handle_fork_in_child(void)
 {
     fds_after_fork_in_child();
     if (library_state() == LIBRARY_FORKED)
@@ -81,7 +81,7 @@ static int begin_anew(void)
 {
     static bool handler_set;
 
-    if (!handler_set && (errno = pthread_atfork(fds_before_fork, fds_after_fork, forked)) != 0)
+    if (!handler_set && (errno = pthread_atfork(fds_before_fork, fds_after_fork, handle_fork_in_child)) != 0)
         return -1;
     handler_set = true;
     if (library_state() == LIBRARY_FORKED) {

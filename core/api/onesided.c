@@ -91,7 +91,7 @@ static int check_token(const struct conn *conn, const struct token *token, const
     return 0;
 }
 
-static int check(const struct sock *sock, const struct token *token, const struct ask *ask)
+static int check_request(const struct sock *sock, const struct token *token, const struct ask *ask)
 {
     if (sock->state != SOCK_CONNECTED)
         return xs_fails(ENOTCONN);
@@ -103,7 +103,7 @@ static int check(const struct sock *sock, const struct token *token, const struc
 }
 
 /* Start the operation: make its buffer usable for the device and post it. -1 and errno. */
-static int begin(struct sock *sock, struct op *op, const struct ask *ask)
+static int start_op(struct sock *sock, struct op *op, const struct ask *ask)
 {
     struct conn *conn = sock->conn;
 
@@ -139,7 +139,7 @@ int xs_start_onesided(const struct ask *ask)
     if (sock == NULL)
         return -1;
     if (xs_check_queue(ask->qhandle, ask->waiter, (ask->flags & EXS_UNSIGNALED) != 0, &queue) &&
-        check(sock, &there, ask) == 0 &&
+        check_request(sock, &there, ask) == 0 &&
         (op = xs_sock_op(sock, queue, ask->type, ask->ahandle, ask->waiter)) != NULL) {
         op->unsignaled = (ask->flags & EXS_UNSIGNALED) != 0;
         op->buffer = ask->buffer;
@@ -147,7 +147,7 @@ int xs_start_onesided(const struct ask *ask)
         op->remote = there.addr + ask->offset;
         op->rkey = there.rkey;
         op->event.exs_evt_union.exs_evt_xfer.exs_evt_buffer = ask->buffer;
-        result = begin(sock, op, ask);
+        result = start_op(sock, op, ask);
         if (result == 0 && sock->owner == NULL && queue == NULL && ask->waiter == NULL)
             xs_progress_ensure(sock);
     }

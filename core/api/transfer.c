@@ -25,7 +25,7 @@
 
 /* ---- Checks that need the socket; called with its lock --------------------------------------------- */
 
-static inline int may(const struct conn *conn, bool receives)
+static inline int check_direction(const struct conn *conn, bool receives)
 {
     return receives ? xs_conn_may_receive(conn) : xs_conn_may_send(conn);
 }
@@ -33,7 +33,7 @@ static inline int may(const struct conn *conn, bool receives)
 /* Returns 0, or -1 and errno. */
 static inline int check_connected(const struct sock *sock, bool receives)
 {
-    int error = sock->state != SOCK_CONNECTED ? ENOTCONN : may(sock->conn, receives);
+    int error = sock->state != SOCK_CONNECTED ? ENOTCONN : check_direction(sock->conn, receives);
 
     if (error == 0)
         return 0;
@@ -103,7 +103,7 @@ static int prepare_send(struct conn *conn, struct op *op, const struct ask *ask)
 }
 
 /* Undo a send whose buffer was prepared. Preserves errno. */
-static void refuse(struct conn *conn, struct op *op, struct waiter *waiter)
+static void undo_send(struct conn *conn, struct op *op, struct waiter *waiter)
 {
     int saved = errno;
 
@@ -127,7 +127,7 @@ static int begin_send(struct sock *sock, struct queue *queue, const struct ask *
         return -1;
     }
     if (sock->sends_bounded && xs_send_bound(sock, op, ask) < 0) {
-        refuse(conn, op, ask->waiter);
+        undo_send(conn, op, ask->waiter);
         return -1;
     }
     if (op->last)
@@ -194,7 +194,7 @@ static int into_files(struct conn *conn, struct op *op, const struct ask *ask)
     return 0;
 }
 
-static int into(struct conn *conn, struct op *op, const struct ask *ask)
+static int set_targets(struct conn *conn, struct op *op, const struct ask *ask)
 {
     if (ask->type == EXS_EVT_RECV)
         return into_buffer(op, ask);
@@ -214,7 +214,7 @@ static int begin_recv(struct sock *sock, struct queue *queue, const struct ask *
         op->deadline = ask->flags & EXS_INTR ? NEVER_NS : 0;
         op->peeks = op->apart = (ask->flags & MSG_PEEK) != 0;
     }
-    if (into(conn, op, ask) < 0) {
+    if (set_targets(conn, op, ask) < 0) {
         xs_undo(op, ask->waiter);
         return -1;
     }
@@ -266,7 +266,8 @@ static __attribute__((noinline)) struct sock *get_locked(struct sock *closing, i
 }
 
 /* Implements the next two functions; `receives` is a compile-time constant. */
-static inline __attribute__((always_inline)) int start(const struct ask *ask, bool receives, bool may_be_silent)
+static inline __attribute__((always_inline)) int start_transfer(const struct ask *ask, bool receives,
+                                                                bool may_be_silent)
 {
     int result = -1;
     struct sock *sock = xs_sock_lock_at_once(ask->sockno);
@@ -298,12 +299,12 @@ static inline __attribute__((always_inline)) int start(const struct ask *ask, bo
 /* With MSG_DONTWAIT the application must learn how many bytes were sent, so a queue is required. */
 static int start_sending(const struct ask *ask)
 {
-    return start(ask, false, (ask->flags & (EXS_UNSIGNALED | MSG_DONTWAIT)) == EXS_UNSIGNALED);
+    return start_transfer(ask, false, (ask->flags & (EXS_UNSIGNALED | MSG_DONTWAIT)) == EXS_UNSIGNALED);
 }
 
 static int start_receiving(const struct ask *ask)
 {
-    return start(ask, true, false);
+    return start_transfer(ask, true, false);
 }
 
 static int check_signaling(int flags)

@@ -14,7 +14,7 @@ static bool set_time(int fd, uint64_t at)
     return timerfd_settime(fd, TFD_TIMER_ABSTIME, &when, NULL) == 0;
 }
 
-static bool tell(const struct doorbell *wakefd, bool up)
+static bool set_flag(const struct doorbell *wakefd, bool up)
 {
     if (wakefd->fd < 0)
         return true;
@@ -32,7 +32,7 @@ int doorbell_make(struct doorbell *wakefd)
         wakefd->fd = fds_own_private(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (wakefd->fd < 0)
         return -1;
-    if ((wakefd->up || wakefd->at != NEVER_NS) && !tell(wakefd, wakefd->up)) {
+    if ((wakefd->up || wakefd->at != NEVER_NS) && !set_flag(wakefd, wakefd->up)) {
         doorbell_close(wakefd);
         return -1;
     }
@@ -51,7 +51,7 @@ void doorbell_close(struct doorbell *wakefd)
 
 void doorbell_set(struct doorbell *wakefd, bool up)
 {
-    if (wakefd->up != up && tell(wakefd, up))
+    if (wakefd->up != up && set_flag(wakefd, up))
         wakefd->up = up;
 }
 
@@ -61,12 +61,12 @@ void doorbell_time(struct doorbell *wakefd, uint64_t at)
 
     wakefd->at = at;
     if (!wakefd->up && !idle)
-        tell(wakefd, false);
+        set_flag(wakefd, false);
 }
 
 void doorbell_retrigger(struct doorbell *wakefd)
 {
-    if (tell(wakefd, true))
+    if (set_flag(wakefd, true))
         wakefd->up = true;
 }
 

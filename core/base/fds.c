@@ -117,7 +117,7 @@ static bool is_remembered(int fd)
     return fd >= 0 && fd < FDS_MAX;
 }
 
-static void put(fds_bits bits, int fd, bool value)
+static void set_bit(fds_bits bits, int fd, bool value)
 {
     uint64_t bit;
 
@@ -223,7 +223,7 @@ void fds_note(int fd)
 {
     if (is_remembered(fd))
         atomic_store(&known[fd].identity, fds_identity(fd));
-    put(owned, fd, true);
+    set_bit(owned, fd, true);
 }
 
 bool fds_is_own(int fd)
@@ -237,7 +237,7 @@ int fds_epoll(void)
 {
     int fd = fds_own(epoll_create1(EPOLL_CLOEXEC));
 
-    put(epolls, fd, true);
+    set_bit(epolls, fd, true);
     return fd;
 }
 
@@ -245,7 +245,7 @@ int fds_epoll_private(void)
 {
     int fd = fds_own_private(epoll_create1(EPOLL_CLOEXEC));
 
-    put(epolls, fd, true);
+    set_bit(epolls, fd, true);
     return fd;
 }
 
@@ -318,7 +318,7 @@ static void unwatch_everywhere(int fd)
 static void cross_off(int epoll)
 {
     pthread_mutex_lock(&asking);
-    put(epolls, epoll, false);
+    set_bit(epolls, epoll, false);
     pthread_mutex_unlock(&asking);
 }
 
@@ -327,7 +327,7 @@ static void cross_off(int epoll)
 void fds_disown(int fd)
 {
     unwatch_everywhere(fd);
-    put(owned, fd, false);
+    set_bit(owned, fd, false);
     if (is_epoll(fd))
         cross_off(fd);
 }

@@ -28,7 +28,7 @@ static uint64_t state_of(uint32_t generation)
     return (uint64_t)(generation & GENERATION_MASK) << 32;
 }
 
-static void *encode(uint32_t slot, uint32_t generation)
+static void *encode_handle(uint32_t slot, uint32_t generation)
 {
     return (void *)(TAG | (uintptr_t)(generation & GENERATION_MASK) << SLOT_BITS | slot);
 }
@@ -48,7 +48,7 @@ static inline struct handle_slot *find_slot(struct handle_table *table, const vo
     return chunk != NULL ? &chunk[slot % HANDLE_CHUNK] : NULL;
 }
 
-static struct handle_slot *decode(struct handle_table *table, const void *handle, uint32_t *generation)
+static struct handle_slot *decode_handle(struct handle_table *table, const void *handle, uint32_t *generation)
 {
     uint64_t said = generation_in(handle);
 
@@ -98,7 +98,7 @@ void *xs_handle_make(struct handle_table *table, void *object)
         atomic_store_explicit(&s->object, object, memory_order_relaxed);
         atomic_store_explicit(&s->state, state | IN_USE,
                               memory_order_release); /* pairs with the acquire in xs_handle_get() */
-        handle = encode((uint32_t)slot, generation_of(state));
+        handle = encode_handle((uint32_t)slot, generation_of(state));
         table->count++;
     }
     pthread_mutex_unlock(&table->lock);
@@ -108,7 +108,7 @@ void *xs_handle_make(struct handle_table *table, void *object)
 }
 
 /* Is the slot in use, and with the handle's generation? */
-static inline bool names(uint64_t state, uint64_t generation)
+static inline bool is_generation(uint64_t state, uint64_t generation)
 {
     return state >> IN_USE_BIT == (generation << 1 | 1);
 }
@@ -122,7 +122,7 @@ inline void *xs_handle_get(struct handle_table *table, const void *handle)
     uint64_t state = atomic_load_explicit(&slot->state, memory_order_relaxed);
 
     do {
-        if (!names(state, generation_in(handle)))
+        if (!is_generation(state, generation_in(handle)))
             return NULL;
     } while (!atomic_compare_exchange_weak_explicit(&slot->state, &state, state + 1, memory_order_acquire,
                                                     memory_order_relaxed));
@@ -143,7 +143,8 @@ inline void *xs_handle_find(struct handle_table *table, const void *handle)
 {
     struct handle_slot *slot = find_slot(table, handle);
 
-    if (slot == NULL || !names(atomic_load_explicit(&slot->state, memory_order_acquire), generation_in(handle)))
+    if (slot == NULL ||
+        !is_generation(atomic_load_explicit(&slot->state, memory_order_acquire), generation_in(handle)))
         return NULL;
     return atomic_load_explicit(&slot->object, memory_order_relaxed);
 }
@@ -174,7 +175,7 @@ static void free_slot(struct handle_table *table, struct handle_slot *slot, uint
 bool xs_handle_take(struct handle_table *table, const void *handle)
 {
     uint32_t generation = 0;
-    struct handle_slot *slot = decode(table, handle, &generation);
+    struct handle_slot *slot = decode_handle(table, handle, &generation);
     uint64_t unused = state_of(generation) | IN_USE;
 
     /* Succeeds only without users. The acquire pairs with their release: their accesses have ended. */
@@ -191,7 +192,7 @@ bool xs_handle_take(struct handle_table *table, const void *handle)
 bool xs_handle_was(struct handle_table *table, const void *handle)
 {
     uint32_t generation;
-    struct handle_slot *slot = decode(table, handle, &generation);
+    struct handle_slot *slot = decode_handle(table, handle, &generation);
 
     if (slot == NULL)
         return false;
@@ -204,7 +205,7 @@ bool xs_handle_was(struct handle_table *table, const void *handle)
 bool xs_handle_is_parents(struct handle_table *table, const void *handle)
 {
     uint32_t generation;
-    const struct handle_slot *slot = decode(table, handle, &generation);
+    const struct handle_slot *slot = decode_handle(table, handle, &generation);
 
     return slot != NULL && slot->left_behind == generation + 1;
 }

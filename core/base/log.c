@@ -42,7 +42,7 @@ static void write_line(const char *before, const char *text)
 
 /* Names of hosts and files, and the environment's values, may contain control characters, which are filtered
  * out. */
-static void say(const char *before, const char *format, va_list arguments)
+static void print_message(const char *before, const char *format, va_list arguments)
 {
     char line[ERRMSG_MAX];
 
@@ -50,7 +50,7 @@ static void say(const char *before, const char *format, va_list arguments)
     write_line(before, text_filter(line));
 }
 
-static void explain(int error, const char *before, const char *format, va_list arguments)
+static void set_errmsg(int error, const char *before, const char *format, va_list arguments)
 {
     char *text = errmsg_text();
 
@@ -67,7 +67,7 @@ void xs_misused(const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    say("misuse: ", format, arguments);
+    print_message("misuse: ", format, arguments);
     va_end(arguments);
     if (settings()->check_aborts)
         abort();
@@ -79,7 +79,7 @@ void xs_log(const char *format, ...)
 
     va_start(arguments, format);
     if (settings()->debug)
-        say("", format, arguments);
+        print_message("", format, arguments);
     va_end(arguments);
 }
 
@@ -88,7 +88,7 @@ int xs_refuse(int error, const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    explain(error, "", format, arguments);
+    set_errmsg(error, "", format, arguments);
     va_end(arguments);
     return -1;
 }
@@ -98,7 +98,7 @@ int xs_invalid(const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    explain(EINVAL, "invalid argument: ", format, arguments);
+    set_errmsg(EINVAL, "invalid argument: ", format, arguments);
     va_end(arguments);
     return -1;
 }

@@ -55,7 +55,7 @@ int maps_probe_page(const void *at, bool write)
 
 /* Find the mapping that contains `address`. Returns 0; ENOENT: there is none; another errno: the kernel can't
  * tell. */
-static int query(int maps, uintptr_t address, struct mapping *found)
+static int query_mapping(int maps, uintptr_t address, struct mapping *found)
 {
     struct map_query query = {.size = sizeof(query), .address = address};
 
@@ -73,7 +73,7 @@ static int query(int maps, uintptr_t address, struct mapping *found)
 
 /* Parse "START-END rwxp OFFSET MAJOR:MINOR INODE ..."; all numbers but the inode are hexadecimal. False:
  * another format. */
-static bool parse(const char *line, struct mapping *found)
+static bool parse_mapping(const char *line, struct mapping *found)
 {
     char *at;
 
@@ -92,8 +92,8 @@ static bool parse(const char *line, struct mapping *found)
     return true;
 }
 
-/* Like query(), from the text, whose lines are sorted. The rest of a long line is skipped. */
-static int search(FILE *text, uintptr_t address, struct mapping *found)
+/* Like query_mapping(), from the text, whose lines are sorted. The rest of a long line is skipped. */
+static int search_text(FILE *text, uintptr_t address, struct mapping *found)
 {
     char line[LINE_MAX_READ];
     bool is_start = true;
@@ -101,7 +101,7 @@ static int search(FILE *text, uintptr_t address, struct mapping *found)
     while (fgets(line, sizeof(line), text) != NULL) {
         bool is_whole = strchr(line, '\n') != NULL;
 
-        if (is_start && parse(line, found) && found->end > address)
+        if (is_start && parse_mapping(line, found) && found->end > address)
             return found->start <= address ? 0 : ENOENT;
         is_start = is_whole;
     }
@@ -124,11 +124,11 @@ static int check_mapping(const struct mapping *mapping, uintptr_t end, bool writ
 }
 
 /* Returns 0, EFAULT or ENOMEM; -1: the kernel can't tell. */
-static int walk(int maps, FILE *text, uintptr_t at, uintptr_t end, bool write, bool *lasting)
+static int check_mappings(int maps, FILE *text, uintptr_t at, uintptr_t end, bool write, bool *lasting)
 {
     while (at < end) {
         struct mapping mapping;
-        int error = text != NULL ? search(text, at, &mapping) : query(maps, at, &mapping);
+        int error = text != NULL ? search_text(text, at, &mapping) : query_mapping(maps, at, &mapping);
 
         if (error != 0)
             return error == ENOENT ? EFAULT : -1;
@@ -145,7 +145,7 @@ static int walk_text(uintptr_t start, uintptr_t end, bool write, bool *lasting)
 
     if (text == NULL)
         return -1;
-    int error = walk(-1, text, start, end, write, lasting);
+    int error = check_mappings(-1, text, start, end, write, lasting);
 
     fclose(text);
     return error;
@@ -157,7 +157,7 @@ static int walk_map(uintptr_t start, uintptr_t end, bool write, bool *lasting)
 
     if (maps == -1)
         return -1;
-    int error = walk(maps, NULL, start, end, write, lasting);
+    int error = check_mappings(maps, NULL, start, end, write, lasting);
 
     fds_close(maps);
     return error >= 0 ? error : walk_text(start, end, write, lasting);

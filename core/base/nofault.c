@@ -98,7 +98,7 @@ bool nofault_copyv(const struct iovec *to, unsigned tos, const struct iovec *fro
 }
 
 /* Remove from the list what a call has filled. */
-static void skip(struct iovec **to, unsigned *tos, size_t bytes)
+static void skip_filled(struct iovec **to, unsigned *tos, size_t bytes)
 {
     while (*tos > 0 && bytes >= (*to)->iov_len) {
         bytes -= (*to)->iov_len;
@@ -124,7 +124,7 @@ bool nofault_read(int file, struct iovec *to, unsigned tos, uint64_t place, size
             continue;
         if (got <= 0)
             break;
-        skip(&to, &tos, (size_t)got);
+        skip_filled(&to, &tos, (size_t)got);
         place += (uint64_t)got;
         total -= (size_t)got;
     }
@@ -238,7 +238,7 @@ struct range { /* from low to high - 1; empty if low >= high */
     uintptr_t low, high;
 };
 
-static bool holds(const struct range *range, uintptr_t start, size_t length)
+static bool range_holds(const struct range *range, uintptr_t start, size_t length)
 {
     return start >= range->low && start < range->high && length <= range->high - start;
 }
@@ -301,10 +301,10 @@ static void find_program(void)
 static bool in_program(uintptr_t start, size_t length, bool write)
 {
     for (unsigned i = 0; i < program.count; i++)
-        if (holds(&program.writable[i], start, length))
+        if (range_holds(&program.writable[i], start, length))
             return !write || start >= program.relocated.high || start + length <= program.relocated.low;
     for (unsigned i = 0; i < program.count && !write; i++)
-        if (holds(&program.read_only[i], start, length))
+        if (range_holds(&program.read_only[i], start, length))
             return true;
     return false;
 }
@@ -313,7 +313,7 @@ static bool in_heap(uintptr_t start, size_t length)
 {
     struct range heap = {program.heap, (uintptr_t)sbrk(0)};
 
-    return holds(&heap, start, length);
+    return range_holds(&heap, start, length);
 }
 
 /* The calling thread's stack; empty if unknown. */
@@ -347,7 +347,7 @@ static bool in_stack(uintptr_t start, size_t length)
     }
     struct range callers = {here, stack.high};
 
-    return here >= stack.low && here < stack.high && holds(&callers, start, length);
+    return here >= stack.low && here < stack.high && range_holds(&callers, start, length);
 }
 
 bool nofault_never(const void *start, size_t length, bool write)

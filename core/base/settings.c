@@ -15,7 +15,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* Copy a value. One that is too long ends in "...", which shows that it is cut; it equals no known word
  * then. */
-static void keep(char kept[SETTING_MAX], const char *value)
+static void copy_value(char kept[SETTING_MAX], const char *value)
 {
     static const char cut[] = "...";
     size_t length = value != NULL ? strlen(value) : 0, most = SETTING_MAX - 1;
@@ -36,7 +36,7 @@ static bool is_set(const char *name, bool otherwise)
     return value != NULL && *value != 0 ? strcmp(value, "0") != 0 : otherwise;
 }
 
-static bool is(const char *name, const char *wanted)
+static bool is_set_to(const char *name, const char *wanted)
 {
     const char *value = secure_getenv(name);
 
@@ -49,10 +49,10 @@ static bool is_switched(const char *name, bool otherwise, const char *word)
 {
     const char *value = secure_getenv(name);
 
-    if (value != NULL && *value != 0 && !is(name, "0") && !is(name, "1") && (word == NULL || !is(name, word)) &&
-        current.odd == NULL) {
+    if (value != NULL && *value != 0 && !is_set_to(name, "0") && !is_set_to(name, "1") &&
+        (word == NULL || !is_set_to(name, word)) && current.odd == NULL) {
         current.odd = name;
-        keep(current.odd_value, value);
+        copy_value(current.odd_value, value);
     }
     return is_set(name, otherwise);
 }
@@ -60,7 +60,7 @@ static bool is_switched(const char *name, bool otherwise, const char *word)
 /* EXS_LINK: how the software device carries packets. */
 static void read_link(const char *link)
 {
-    keep(current.link, link);
+    copy_value(current.link, link);
     current.link_known = *current.link == 0 || strcmp(current.link, "auto") == 0 ||
                          strcmp(current.link, "shm") == 0 || strcmp(current.link, "tcp") == 0 ||
                          strcmp(current.link, "udp") == 0;
@@ -71,7 +71,7 @@ static void read_link(const char *link)
 /* EXS_ROCE: does the software device use RoCE's UDP port, where RDMA adapters can reach it? */
 static void read_roce(const char *roce)
 {
-    keep(current.roce, roce);
+    copy_value(current.roce, roce);
     current.roce_only = strcmp(current.roce, "only") == 0;
     current.roce_needed = current.roce_only || strcmp(current.roce, "on") == 0;
     current.roce_wanted = current.roce_needed || strcmp(current.roce, "auto") == 0;
@@ -84,7 +84,7 @@ static void read_spin(const char *spin)
     size_t length = spin != NULL ? strlen(spin) : 0;
     unsigned long us = length > 0 ? strtoul(spin, NULL, 10) : SPIN_US;
 
-    keep(current.spin, spin);
+    copy_value(current.spin, spin);
     current.spin_known =
         length < sizeof(current.spin) && strspn(current.spin, "0123456789") == length && us <= SPIN_US_MAX;
     current.spin_us = current.spin_known ? (unsigned)us : 0;
@@ -94,9 +94,9 @@ static void read_all(void)
 {
     const char *device = secure_getenv("EXS_DEVICE");
 
-    keep(current.device, device != NULL && strcmp(device, "auto") != 0 ? device : NULL);
+    copy_value(current.device, device != NULL && strcmp(device, "auto") != 0 ? device : NULL);
     read_link(secure_getenv("EXS_LINK"));
-    keep(current.congestion, secure_getenv("EXS_TCP_CONGESTION"));
+    copy_value(current.congestion, secure_getenv("EXS_TCP_CONGESTION"));
     read_roce(secure_getenv("EXS_ROCE"));
     read_spin(secure_getenv("EXS_SPIN"));
     current.odd = NULL;
@@ -104,9 +104,9 @@ static void read_all(void)
     current.map_never = !is_set("EXS_MAP", true);
     current.immediate = is_switched("EXS_IMMEDIATE", true, NULL);
     current.debug = is_set("EXS_DEBUG", false);
-    current.trace = is("EXS_DEBUG", "2");
+    current.trace = is_set_to("EXS_DEBUG", "2");
     current.check = is_switched("EXS_CHECK", false, "abort");
-    current.check_aborts = is("EXS_CHECK", "abort");
+    current.check_aborts = is_set_to("EXS_CHECK", "abort");
 }
 
 void settings_read(void)

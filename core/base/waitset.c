@@ -26,13 +26,13 @@ void waitset_end(struct waitset *set)
 
 /* The functions in this section are called with the lock. */
 
-static void wake(struct waitset *set)
+static void wake_sleepers(struct waitset *set)
 {
     if (set->wake != NULL)
         set->wake(set->sleepers);
 }
 
-static int watch(int epoll, int fd, uint32_t events, void *tag)
+static int watch_member(int epoll, int fd, uint32_t events, void *tag)
 {
     struct epoll_event event = {.events = events, .data.ptr = tag};
 
@@ -40,12 +40,12 @@ static int watch(int epoll, int fd, uint32_t events, void *tag)
 }
 
 /* Returns 0, or -1 and errno. */
-static int fill(const struct waitset *set, int epoll)
+static int fill_epoll(const struct waitset *set, int epoll)
 {
-    if (watch(epoll, set->wakefd.fd, EPOLLIN, NULL) < 0)
+    if (watch_member(epoll, set->wakefd.fd, EPOLLIN, NULL) < 0)
         return -1;
     for (int i = 0; i < set->count; i++) {
-        if (watch(epoll, set->members[i].fd, set->members[i].events, set->members[i].tag) < 0)
+        if (watch_member(epoll, set->members[i].fd, set->members[i].events, set->members[i].tag) < 0)
             return -1;
     }
     return 0;
@@ -58,7 +58,7 @@ static int make_epoll(struct waitset *set)
 
     if (epoll < 0)
         return -1;
-    if (doorbell_make(&set->wakefd) < 0 || fill(set, epoll) < 0) {
+    if (doorbell_make(&set->wakefd) < 0 || fill_epoll(set, epoll) < 0) {
         int saved = errno;
 
         doorbell_close(&set->wakefd);
@@ -67,11 +67,11 @@ static int make_epoll(struct waitset *set)
         return -1;
     }
     set->epoll = epoll;
-    wake(set);
+    wake_sleepers(set);
     return 0;
 }
 
-static int find(const struct waitset *set, int fd)
+static int find_member(const struct waitset *set, int fd)
 {
     for (int i = 0; i < set->count; i++) {
         if (set->members[i].fd == fd)
@@ -80,13 +80,13 @@ static int find(const struct waitset *set, int fd)
     return -1;
 }
 
-static int add(struct waitset *set, int fd, uint32_t events, void *tag)
+static int add_member(struct waitset *set, int fd, uint32_t events, void *tag)
 {
     bool is_full = set->count == WAITSET_LISTED;
 
     if (set->epoll < 0 && is_full && make_epoll(set) < 0)
         return errno;
-    if (set->epoll >= 0 && watch(set->epoll, fd, events, tag) < 0)
+    if (set->epoll >= 0 && watch_member(set->epoll, fd, events, tag) < 0)
         return errno;
     if (is_full) {
         set->unlisted++;
@@ -96,7 +96,7 @@ static int add(struct waitset *set, int fd, uint32_t events, void *tag)
     set->members[set->count].events = events;
     set->members[set->count++].tag = tag;
     if (set->epoll < 0)
-        wake(set);
+        wake_sleepers(set);
     return 0;
 }
 
@@ -105,7 +105,7 @@ static int add(struct waitset *set, int fd, uint32_t events, void *tag)
 int waitset_add(struct waitset *set, int fd, uint32_t events, void *tag)
 {
     pthread_mutex_lock(&set->lock);
-    int error = add(set, fd, events, tag);
+    int error = add_member(set, fd, events, tag);
 
     pthread_mutex_unlock(&set->lock);
     return error;
@@ -116,21 +116,21 @@ void waitset_change(struct waitset *set, int fd, uint32_t events, void *tag)
     struct epoll_event event = {.events = events, .data.ptr = tag};
 
     pthread_mutex_lock(&set->lock);
-    int i = find(set, fd);
+    int i = find_member(set, fd);
 
     if (set->epoll >= 0)
         fds_rewatch(set->epoll, fd, &event);
     if (i >= 0)
         set->members[i].events = events;
     if (i >= 0 && set->epoll < 0)
-        wake(set);
+        wake_sleepers(set);
     pthread_mutex_unlock(&set->lock);
 }
 
 void waitset_remove(struct waitset *set, int fd)
 {
     pthread_mutex_lock(&set->lock);
-    int i = find(set, fd);
+    int i = find_member(set, fd);
 
     bool was_watched = set->epoll >= 0 && fds_unwatch(set->epoll, fd) == 0;
 
@@ -139,7 +139,7 @@ void waitset_remove(struct waitset *set, int fd)
     else
         set->unlisted -= was_watched;
     if (i >= 0 && set->epoll < 0)
-        wake(set); /* the number may soon stand for another file */
+        wake_sleepers(set); /* the number may soon stand for another file */
     pthread_mutex_unlock(&set->lock);
 }
 
@@ -148,7 +148,7 @@ static __attribute__((noinline)) void change_flag(struct waitset *set, bool up)
     pthread_mutex_lock(&set->lock);
     doorbell_set(&set->wakefd, up);
     if (up && set->epoll < 0)
-        wake(set);
+        wake_sleepers(set);
     pthread_mutex_unlock(&set->lock);
 }
 
@@ -165,7 +165,7 @@ void waitset_time(struct waitset *set, uint64_t at)
 
     doorbell_time(&set->wakefd, at);
     if (sooner && set->epoll < 0)
-        wake(set);
+        wake_sleepers(set);
     pthread_mutex_unlock(&set->lock);
 }
 
@@ -174,7 +174,7 @@ void waitset_time(struct waitset *set, uint64_t at)
 
 /* Find a ready member, each in turn. If poll() fails, make an epoll set, which is used from then on. Called
  * with the lock. */
-static bool look(struct waitset *set, struct epoll_event *event)
+static bool find_ready(struct waitset *set, struct epoll_event *event)
 {
     struct pollfd fds[WAITSET_LISTED];
     int ready;
@@ -204,7 +204,7 @@ static bool look(struct waitset *set, struct epoll_event *event)
 bool waitset_next(struct waitset *set, struct epoll_event *event)
 {
     pthread_mutex_lock(&set->lock);
-    bool found = set->epoll >= 0 ? epoll_wait(set->epoll, event, 1, 0) > 0 : look(set, event);
+    bool found = set->epoll >= 0 ? epoll_wait(set->epoll, event, 1, 0) > 0 : find_ready(set, event);
 
     pthread_mutex_unlock(&set->lock);
     return found;
@@ -228,7 +228,7 @@ bool waitset_hide(struct waitset *set)
         doorbell_close(&set->wakefd);
         fds_close(set->epoll);
         set->epoll = -1;
-        wake(set);
+        wake_sleepers(set);
     }
     pthread_mutex_unlock(&set->lock);
     return hides;

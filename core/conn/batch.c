@@ -18,7 +18,7 @@
 
 #define BATCH_BYTES (1u << 20) /* maximum length of one message with followers, bytes */
 
-static uint64_t longest(const struct conn *conn, const struct message *message)
+static uint64_t max_batch_bytes(const struct conn *conn, const struct message *message)
 {
     uint64_t most = message->target.room < BATCH_BYTES ? message->target.room : BATCH_BYTES;
 
@@ -42,7 +42,7 @@ static bool may_follow(const struct conn *conn, const struct op *op, uint64_t ro
 /* Add the sends behind the first to its message, as many as may follow. */
 static void add_followers(struct conn *conn, struct message *message, struct ibv_sge *segments)
 {
-    uint64_t most = longest(conn, message);
+    uint64_t most = max_batch_bytes(conn, message);
     struct op *op = STAILQ_NEXT(message->op, link);
     struct span span = {0};
 

@@ -31,7 +31,7 @@ void xs_sends_count(struct conn *conn)
         op->queued = conn->queued += op->length;
 }
 
-static uint64_t pending(const struct conn *conn)
+static uint64_t pending_bytes(const struct conn *conn)
 {
     const struct op *first = STAILQ_FIRST(&conn->sends);
 
@@ -43,7 +43,7 @@ int xs_send_bound(struct sock *sock, struct op *op, const struct ask *ask)
 {
     const struct options *options = &sock->options;
     bool is_refused = ask->flags & MSG_DONTWAIT || (options->refuses && ask->waiter == NULL);
-    uint64_t before = pending(sock->conn);
+    uint64_t before = pending_bytes(sock->conn);
 
     if (options->send_buffer != 0 && is_refused && before > 0 &&
         before + op->length > (uint64_t)options->send_buffer) {

@@ -6,7 +6,7 @@
 #include "core/queue/upcalls.h"
 #include "conn.h"
 
-static void touch(struct conn *conn, struct conn_list *touched)
+static void mark_touched(struct conn *conn, struct conn_list *touched)
 {
     if (!conn->is_touched)
         LIST_INSERT_HEAD(touched, conn, touched);
@@ -40,7 +40,7 @@ inline void xs_conns_completed(struct nic *nic, const struct ibv_wc *wc, int cou
             find_conn(nic, name);
         if (nic->last_conn == NULL)
             continue;
-        touch(nic->last_conn, touched);
+        mark_touched(nic->last_conn, touched);
         xs_conn_completion(nic->last_conn, &wc[i]);
     }
 }
@@ -63,7 +63,7 @@ void xs_conns_flush(struct nic *nic, struct conn_list *touched)
     LIST_FOREACH (sock, &nic->queue->socks, at_home) {
         if (sock->conn == NULL || sock->conn->nic != nic)
             continue;
-        touch(sock->conn, touched);
+        mark_touched(sock->conn, touched);
         xs_conn_flush(sock->conn);
     }
 }

@@ -46,7 +46,7 @@ static bool send_bare(struct conn *conn, enum control_type type, uint32_t kept, 
     return xs_control_send(conn, &control, kept, kind);
 }
 
-static void acknowledge(struct conn *conn)
+static void send_ack(struct conn *conn)
 {
     struct control ack = {.type = CONTROL_ACK, .position = conn->recv_ring_out};
 
@@ -108,7 +108,7 @@ static bool credits_are_due(const struct conn *conn)
 static __attribute__((noinline)) void say_all(struct conn *conn)
 {
     if (ack_is_due(conn))
-        acknowledge(conn);
+        send_ack(conn);
     if (conn->due != 0)
         say_due(conn);
     if (conn->writing == WRITE_SHUT && may_end(conn))

@@ -58,7 +58,7 @@ int xs_deferred_begin(struct op *op, const exs_msghdr_t *message)
     return -1;
 }
 
-static bool copy(const struct op *op)
+static bool copy_pieces(const struct op *op)
 {
     struct gather gather;
 
@@ -87,7 +87,7 @@ int xs_deferred_copy(struct conn *conn, struct op *op)
     op->bounce = xs_bounce_get(&conn->domain);
     if (op->bounce == NULL)
         return give_up(conn, op, ENOMEM);
-    if (copy(op)) {
+    if (copy_pieces(op)) {
         op->late = false;
         return 1;
     }

@@ -111,7 +111,7 @@ static void cut_send(struct conn *conn, struct op *op, int error)
     undo_end(conn, op);
 }
 
-static int stopped(struct op *op, int error)
+static int stop_op(struct op *op, int error)
 {
     op->stop = error;
     return op_stopped(op, op->posted);
@@ -130,7 +130,7 @@ void xs_send_stop(struct conn *conn, struct op *op, int error)
     if (!is_begun(conn, op)) {
         remove_send(conn, op, error);
     } else if (!op->all_posted && sock_is_stream(conn->sock)) {
-        cut_send(conn, op, stopped(op, error));
+        cut_send(conn, op, stop_op(op, error));
         set_torn(conn);
     }
 }
@@ -198,7 +198,7 @@ void xs_send_fail(struct conn *conn, struct op *op, int error)
     bool in_turn = conn->sending == op || op->all_posted;
 
     if (sock_is_stream(conn->sock))
-        end_from(conn, op, error == ETIMEDOUT ? stopped(op, error) : error, in_turn);
+        end_from(conn, op, error == ETIMEDOUT ? stop_op(op, error) : error, in_turn);
     else
         end_one(conn, op, error, in_turn);
     if (conn->sock->sends_bounded)

@@ -25,7 +25,7 @@ static int device_access(int access)
            (access & EXS_REMOTE_WRITE ? IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE : 0);
 }
 
-static int forbidden(int access)
+static int forbidden_flags(int access)
 {
     return (access & EXS_REMOTE_READ ? EXS_MRF_SEND_DISABLE : 0) |
            (access & EXS_REMOTE_WRITE ? EXS_MRF_RECV_DISABLE : 0);
@@ -52,7 +52,7 @@ int xs_export_add(struct conn *conn, exs_mhandle_t mhandle, void *addr, size_t l
 
     if (export == NULL)
         return -1;
-    if (xs_memory_use(mhandle, addr, length, forbidden(access), &export->memory) < 0)
+    if (xs_memory_use(mhandle, addr, length, forbidden_flags(access), &export->memory) < 0)
         goto free_export;
     export->mr = xs_register(&conn->domain, addr, length, device_access(access));
     if (export->mr == NULL)

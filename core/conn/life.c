@@ -79,7 +79,7 @@ bool xs_conn_is_sending(const struct conn *conn, bool end_is_out)
            (first != NULL && first->event.exs_evt_type != EXS_EVT_SHUTDOWN && !end_is_out);
 }
 
-static __attribute__((cold)) void drained(struct conn *conn)
+static __attribute__((cold)) void enter_drained(struct conn *conn)
 {
     struct op *op;
 
@@ -106,5 +106,5 @@ static __attribute__((cold)) void drained(struct conn *conn)
 inline void xs_conn_drain(struct conn *conn)
 {
     if (conn->state == CONN_BROKEN && conn->received == 0 && !conn_awaits(conn))
-        drained(conn);
+        enter_drained(conn);
 }

@@ -74,7 +74,7 @@ void xs_onesided_completed(struct conn *conn, const struct posted *posted, enum 
         op->error = EACCES;
 }
 
-static void finish(struct conn *conn, struct op *op, int error)
+static void finish_op(struct conn *conn, struct op *op, int error)
 {
     STAILQ_REMOVE_HEAD(&conn->onesided, link);
     if (xs_onesided_is_read(op) && op->bounce != NULL && op->acked > 0 && (error == 0 || op->stopped) &&
@@ -97,7 +97,11 @@ void xs_onesided_finish(struct conn *conn, int error)
 
         if (!done && error == 0 && !stopped)
             break;
-        finish(conn, op, done ? 0 : op->error != 0 ? op->error : stopped ? op_stopped(op, op->acked) : error);
+        finish_op(conn, op,
+                  done             ? 0
+                  : op->error != 0 ? op->error
+                  : stopped        ? op_stopped(op, op->acked)
+                                   : error);
     }
     if (error != 0)
         conn->onesided_next = NULL;

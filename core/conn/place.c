@@ -42,7 +42,7 @@ void xs_place_pass(struct op *from, struct op *to)
 
 /* ---- The pieces of a receive ------------------------------------------------------------------- */
 
-static struct piece *current(const struct op *op)
+static struct piece *current_piece(const struct op *op)
 {
     return op->pieces + op->piece;
 }
@@ -52,8 +52,8 @@ struct place xs_place_next(const struct op *op)
     if (op->piece == op->piece_count)
         return (struct place){0};
     /* The base of a piece in a file is NULL, and adding an offset to NULL is undefined, hence the cast. */
-    return (struct place){.addr = (uint8_t *)((uintptr_t)current(op)->base + op->in_piece),
-                          .length = current(op)->length - op->in_piece};
+    return (struct place){.addr = (uint8_t *)((uintptr_t)current_piece(op)->base + op->in_piece),
+                          .length = current_piece(op)->length - op->in_piece};
 }
 
 /* Deregister the memory that was registered for this operation only: the piece that it was filling. */
@@ -66,7 +66,7 @@ static void forget_one_off(struct conn *conn, struct op *op)
 
 static void skip_full(struct op *op)
 {
-    while (op->piece < op->piece_count && op->in_piece == current(op)->length) {
+    while (op->piece < op->piece_count && op->in_piece == current_piece(op)->length) {
         op->piece++;
         op->in_piece = 0;
     }
@@ -82,7 +82,7 @@ void xs_place_into(struct op *op, struct piece *pieces, uint32_t count)
     skip_full(op);
 }
 
-/* Like advance(), for pieces that lie in files. Out of line, because most receives have none. */
+/* Like advance_piece(), for pieces that lie in files. Out of line, because most receives have none. */
 static __attribute__((noinline)) void advance_sink(struct conn *conn, struct op *op, uint64_t bytes)
 {
     op->in_piece += bytes;
@@ -90,15 +90,15 @@ static __attribute__((noinline)) void advance_sink(struct conn *conn, struct op 
 
     if (op->error == 0)
         op->error = error;
-    if (op->in_piece == current(op)->length)
+    if (op->in_piece == current_piece(op)->length)
         forget_one_off(conn, op);
     skip_full(op);
 }
 
-static void advance(struct conn *conn, struct op *op, uint64_t bytes)
+static void advance_piece(struct conn *conn, struct op *op, uint64_t bytes)
 {
     op->in_piece += bytes;
-    if (op->in_piece < current(op)->length)
+    if (op->in_piece < current_piece(op)->length)
         return;
     forget_one_off(conn, op);
     skip_full(op);
@@ -114,14 +114,14 @@ static __attribute__((noinline)) bool is_large_apart(const struct op *op)
         return false;
     return xs_sink_is_file(op->sink, op->piece)
                ? xs_sink_may_map(op->sink, op->piece, room)
-               : current(op)->memory != NULL || current(op)->length > BOUNCE_SIZE;
+               : current_piece(op)->memory != NULL || current_piece(op)->length > BOUNCE_SIZE;
 }
 
 bool xs_place_is_large(const struct op *op)
 {
     if (op->apart)
         return is_large_apart(op);
-    const struct piece *piece = current(op);
+    const struct piece *piece = current_piece(op);
 
     /* An advertised receive must be recalled before it can time out, which takes a round trip. So unregistered
      * memory is not advertised if the receive has a timeout. */
@@ -137,9 +137,9 @@ static bool goes_by_recv_ring(const struct conn *conn, const struct op *op)
            (op->piece_count > 1 || op->pieces->memory == NULL);
 }
 
-static struct ibv_mr *registration(struct conn *conn, struct op *op)
+static struct ibv_mr *piece_registration(struct conn *conn, struct op *op)
 {
-    const struct piece *piece = current(op);
+    const struct piece *piece = current_piece(op);
 
     if (piece->memory != NULL)
         return xs_memory_mr(piece->memory, &conn->domain, MEMORY_TO_RECEIVE);
@@ -188,7 +188,7 @@ int xs_place_open(struct conn *conn, struct op *op, struct place *place)
         if (xs_sink_window(op->sink, op->piece, op->in_piece, &conn->domain, place) < 0)
             return -1;
     } else {
-        const struct ibv_mr *mr = registration(conn, op);
+        const struct ibv_mr *mr = piece_registration(conn, op);
 
         if (mr == NULL)
             return -1;
@@ -207,12 +207,12 @@ void xs_place_written(struct conn *conn, struct op *op, uint64_t bytes)
     if (op->sink != NULL)
         advance_sink(conn, op, bytes);
     else
-        advance(conn, op, bytes);
+        advance_piece(conn, op, bytes);
 }
 
 static inline bool copy_to_memory(struct op *op, const uint8_t *from, uint64_t bytes)
 {
-    const struct memory *memory = current(op)->memory;
+    const struct memory *memory = current_piece(op)->memory;
     uint8_t *to = xs_place_next(op).addr;
 
     if (memory != NULL && !memory->nofault) {
@@ -242,7 +242,7 @@ uint64_t xs_place_copy(struct conn *conn, struct op *op, const uint8_t *from, ui
 {
     if (!copy_to_memory(op, from, bytes))
         return 0;
-    advance(conn, op, bytes);
+    advance_piece(conn, op, bytes);
     return bytes;
 }
 

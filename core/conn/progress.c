@@ -38,7 +38,7 @@ static pthread_t thread;
 static int closes; /* that the thread drives; signals `all_closed` at 0 */
 static bool has_exit_handler;
 static unsigned generation; /* of the process that has started the thread (entry.h) */
-static atomic_bool ends;    /* pairs with the load in run() */
+static atomic_bool ends;    /* pairs with the load in run_progress() */
 
 static pthread_cond_t all_closed = PTHREAD_COND_INITIALIZER;
 
@@ -80,7 +80,7 @@ static bool has_idle_attachments(struct queue *queue)
     return has;
 }
 
-static void *run(void *unused)
+static void *run_progress(void *unused)
 {
     struct pollfd wait = {.events = POLLIN};
     exs_event_t event;
@@ -134,7 +134,7 @@ static int start_thread(void)
     driver = queue;
     generation = xs_generation();
     atomic_store(&ends, false);
-    int error = xs_queue_make_descriptor(queue) < 0 ? errno : threads_start(&thread, run);
+    int error = xs_queue_make_descriptor(queue) < 0 ? errno : threads_start(&thread, run_progress);
 
     if (error == 0)
         return 0;
@@ -208,7 +208,7 @@ void xs_progress_end(void)
     pthread_mutex_unlock(&lock);
     if (queue == NULL)
         return;
-    atomic_store(&ends, true); /* pairs with the load in run() */
+    atomic_store(&ends, true); /* pairs with the load in run_progress() */
     mutex_lock(&queue->events_lock);
     doorbell_retrigger(&queue->raise);
     mutex_unlock(&queue->events_lock);

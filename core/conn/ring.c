@@ -218,7 +218,7 @@ static bool wants_growth(struct conn *conn)
 }
 
 /* Offer a larger ring to the peer. If that is not possible, the connection keeps the ring that it has. */
-static void offer(struct conn *conn)
+static void offer_ring(struct conn *conn)
 {
     struct control control = {.type = CONTROL_RING};
 
@@ -248,7 +248,7 @@ void xs_ring_say(struct conn *conn)
         conn->peer_ring.is_asked = true;
     }
     if (conn->due & DUE_RING)
-        offer(conn);
+        offer_ring(conn);
 }
 
 bool xs_ring_switch(struct conn *conn)

@@ -53,7 +53,7 @@ static __attribute__((noinline)) void adverts_crossed(struct conn *conn)
 }
 
 /* Advertise one receive. False: not possible now, so the receives behind it can't be advertised either. */
-static bool advertise(struct conn *conn, struct op *op)
+static bool advertise_recv(struct conn *conn, struct op *op)
 {
     struct place place;
 
@@ -93,7 +93,7 @@ static void advertise_all(struct conn *conn)
         conn->recv_ring_in < conn->adverts_after)
         return;
     STAILQ_FOREACH (op, &conn->recvs, link) {
-        if (!op->advertised && !advertise(conn, op))
+        if (!op->advertised && !advertise_recv(conn, op))
             return;
         if (op->recalled || op->room < op->length - op->posted)
             return; /* the rest of this receive must be advertised before the receives behind it */
@@ -125,7 +125,7 @@ static inline uint64_t copy_out(struct conn *conn, struct op *op, uint64_t from,
 }
 
 /* Copy bytes and leave them in the ring buffer (MSG_PEEK). False: the receive must wait for more bytes. */
-static bool peek(struct conn *conn, struct op *op)
+static bool peek_bytes(struct conn *conn, struct op *op)
 {
     /* The peer can send at least this many bytes before it needs an acknowledgement. */
     uint64_t most = conn->recv_ring_size - conn->ack_due;
@@ -144,7 +144,7 @@ static bool peek(struct conn *conn, struct op *op)
 static __attribute__((noinline)) bool empty_into_apart(struct conn *conn, struct op *op)
 {
     if (op->peeks)
-        return peek(conn, op);
+        return peek_bytes(conn, op);
     conn->recv_ring_out += copy_out(conn, op, conn->recv_ring_out, xs_place_copy_to_sink);
     return true;
 }
@@ -201,7 +201,7 @@ static struct op *new_stand_in(struct conn *conn, uint64_t length)
 
 /* The peer may still write for this receive, but it writes into the ring buffer, so the application's receive
  * can complete now: a stand-in takes its position in the list. False: no memory for the stand-in. */
-static bool replace(struct conn *conn, struct op *op)
+static bool replace_recv(struct conn *conn, struct op *op)
 {
     struct op *stand_in = new_stand_in(conn, op->length);
 
@@ -218,7 +218,7 @@ static bool replace(struct conn *conn, struct op *op)
 
 /* No more bytes will arrive, and the stream ended in order: complete every receive that the peer cannot be
  * writing into. */
-static void end(struct conn *conn)
+static void end_recvs(struct conn *conn)
 {
     struct op *op = STAILQ_FIRST(&conn->recvs), *next;
 
@@ -228,14 +228,14 @@ static void end(struct conn *conn)
         next = STAILQ_NEXT(op, link);
         if (!exposed)
             finish_at_end(conn, op);
-        else if (op->piece_count > 0 && (op->recv_ring == NULL || conn->filling || !replace(conn, op)))
+        else if (op->piece_count > 0 && (op->recv_ring == NULL || conn->filling || !replace_recv(conn, op)))
             return;
     }
 }
 
 /* No more bytes will arrive, and the connection broke: fail the receives. The device no longer uses their
  * buffers. */
-static void fail(struct conn *conn)
+static void fail_recvs(struct conn *conn)
 {
     struct op *op;
 
@@ -260,14 +260,14 @@ inline void xs_rx_run(struct conn *conn)
         arrived = conn->recv_ring_in != conn->recv_ring_out;
     }
     if (!arrived && conn->reading != READ_OPEN)
-        end(conn);
+        end_recvs(conn);
     else if (conn->state == CONN_DRAINED)
-        fail(conn);
+        fail_recvs(conn);
     else if (!STAILQ_EMPTY(&conn->recvs))
         advertise_all(conn);
 }
 
-static void direct(struct conn *conn, uint32_t imm)
+static void direct_arrived(struct conn *conn, uint32_t imm)
 {
     struct op *op = STAILQ_FIRST(&conn->recvs);
     uint32_t bytes = imm & IMM_LENGTH;
@@ -296,7 +296,7 @@ static void direct(struct conn *conn, uint32_t imm)
     }
 }
 
-static void unadvertise(struct conn *conn)
+static void withdraw_adverts(struct conn *conn)
 {
     struct op *op;
 
@@ -306,7 +306,7 @@ static void unadvertise(struct conn *conn)
     conn->advertised = 0;
 }
 
-static void indirect(struct conn *conn, uint32_t bytes)
+static void indirect_arrived(struct conn *conn, uint32_t bytes)
 {
     if (bytes > ring_most(conn) - (conn->recv_ring_in - conn->recv_ring_out)) {
         xs_violation(conn, "more data than the ring buffer has room for");
@@ -319,7 +319,7 @@ static void indirect(struct conn *conn, uint32_t bytes)
         conn->rx_phase++;
         if (conn->advertised > 0)
             adverts_crossed(conn);
-        unadvertise(conn);
+        withdraw_adverts(conn);
         xs_rx_end_stopped(conn);
     }
 }
@@ -338,7 +338,7 @@ static bool discard_message(struct conn *conn)
         STAILQ_INSERT_TAIL(&conn->recvs, op, link);
     }
     if (!op->advertised)
-        advertise(conn, op);
+        advertise_recv(conn, op);
     return true;
 }
 
@@ -373,7 +373,7 @@ void xs_rx_recalled(struct conn *conn)
 {
     conn->recalling = false;
     conn->adverts_max = conn_adverts_max(conn);
-    unadvertise(conn);
+    withdraw_adverts(conn);
     if (conn->filling) { /* the peer still writes into this receive until the transfer ends */
         struct op *op = STAILQ_FIRST(&conn->recvs);
 
@@ -422,7 +422,7 @@ inline void xs_rx_data(struct conn *conn, uint32_t imm)
     if (!may_come(conn, imm))
         xs_violation(conn, "invalid immediate data");
     else if (imm & IMM_DIRECT)
-        direct(conn, imm);
+        direct_arrived(conn, imm);
     else
-        indirect(conn, imm & IMM_LENGTH);
+        indirect_arrived(conn, imm & IMM_LENGTH);
 }

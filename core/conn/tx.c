@@ -207,7 +207,7 @@ void xs_tx_all_posted(struct conn *conn, struct op *op)
     conn->sending = STAILQ_NEXT(op, link);
 }
 
-static uint32_t least(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+static uint32_t min_of_four(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 {
     uint64_t least = a < b ? a : b;
 
@@ -241,7 +241,7 @@ static bool post_data(struct conn *conn, struct op *op)
     } else {
         *span = (struct span){0};
     }
-    uint32_t bytes = least(span->length, target->room, DATA_MAX, most);
+    uint32_t bytes = min_of_four(span->length, target->room, DATA_MAX, most);
     bool fills = bytes == target->room, ends = op->posted + bytes == op->length;
     bool is_cut = !sock_is_stream(conn->sock) && fills && !ends;
 

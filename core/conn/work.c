@@ -42,8 +42,8 @@ static inline bool is_unsignaled(const struct conn *conn, const struct posted *p
 }
 
 /* Put the request into the next entry of `posted`; from then on it belongs to the device. */
-static inline __attribute__((always_inline)) void enqueue(struct conn *conn, struct ibv_send_wr *wr,
-                                                          const struct posted *posted)
+static inline __attribute__((always_inline)) void enqueue_wr(struct conn *conn, struct ibv_send_wr *wr,
+                                                             const struct posted *posted)
 {
     uint32_t entry = conn->sq_tail++ % SQ_DEPTH;
 
@@ -85,7 +85,7 @@ inline __attribute__((always_inline)) bool xs_conn_post(struct conn *conn, struc
 {
     struct ibv_send_wr *bad;
 
-    enqueue(conn, wr, posted);
+    enqueue_wr(conn, wr, posted);
     if (ibv_post_send(conn->qp, wr, &bad) != 0)
         return take_back(conn, 1);
     posted_more(conn);
@@ -98,7 +98,7 @@ bool xs_conn_post_list(struct conn *conn, struct ibv_send_wr *wr, const struct p
 
     for (int i = 0; i < count; i++) {
         wr[i].next = i + 1 < count ? &wr[i + 1] : NULL;
-        enqueue(conn, &wr[i], &posted[i]);
+        enqueue_wr(conn, &wr[i], &posted[i]);
     }
     if (ibv_post_send(conn->qp, wr, &bad) != 0)
         return take_back(conn, count - (bad - wr)); /* the requests before `bad` were posted */
@@ -117,7 +117,7 @@ static int status_errno(enum ibv_wc_status status)
     }
 }
 
-static void report(const struct conn *conn, const struct ibv_wc *wc)
+static void report_failure(const struct conn *conn, const struct ibv_wc *wc)
 {
     char peer[ADDRESS_TEXT];
 
@@ -150,12 +150,12 @@ static bool has_arrived(const struct conn *conn, uint32_t entry)
     return messages > conn->peer.credits - conn->credits;
 }
 
-static void failed(struct conn *conn, const struct posted *posted, const struct ibv_wc *wc)
+static void wr_failed(struct conn *conn, const struct posted *posted, const struct ibv_wc *wc)
 {
     if (posted->op != NULL && posted->op->error == 0 && wc->status == IBV_WC_LOC_PROT_ERR)
         posted->op->error = posted->op->files != NULL ? EIO : EFAULT;
     if (wc->status != IBV_WC_WR_FLUSH_ERR)
-        report(conn, wc);
+        report_failure(conn, wc);
     if (posted->kind == POSTED_SILENT) {
         xs_sent_is_lost(conn);
     } else if (posted->kind == POSTED_DATA || posted->kind == POSTED_PART) {
@@ -172,11 +172,11 @@ static bool made_good(struct conn *conn, uint32_t entry, const struct ibv_wc *wc
 
     xs_conn_fail(conn, status_errno(wc->status));
     if (!arrived)
-        failed(conn, &conn->posted[entry % SQ_DEPTH], wc);
+        wr_failed(conn, &conn->posted[entry % SQ_DEPTH], wc);
     return arrived;
 }
 
-static inline void succeeded(struct conn *conn, const struct posted *posted)
+static inline void wr_succeeded(struct conn *conn, const struct posted *posted)
 {
     if (posted->kind == POSTED_DATA || posted->kind == POSTED_PART)
         xs_tx_completed(conn, posted);
@@ -190,7 +190,7 @@ static inline void succeeded(struct conn *conn, const struct posted *posted)
 static __attribute__((cold)) void send_failed(struct conn *conn, uint32_t entry, const struct ibv_wc *wc)
 {
     if (made_good(conn, entry, wc))
-        succeeded(conn, &conn->posted[entry % SQ_DEPTH]);
+        wr_succeeded(conn, &conn->posted[entry % SQ_DEPTH]);
 }
 
 /* The device completed a work request that was not posted, or flushed one after the connection was drained. */
@@ -207,7 +207,7 @@ static __attribute__((cold)) void posted_by_nobody(struct conn *conn)
 static __attribute__((noinline)) void take_unsignaled(struct conn *conn, uint32_t count)
 {
     while (count-- > 0)
-        succeeded(conn, &conn->posted[conn->sq_head++ % SQ_DEPTH]);
+        wr_succeeded(conn, &conn->posted[conn->sq_head++ % SQ_DEPTH]);
 }
 
 /* Nothing is posted in this function, so the entries of `posted` stay valid. */
@@ -222,13 +222,13 @@ static void send_completion(struct conn *conn, const struct ibv_wc *wc)
     if (skipped > 0)
         take_unsignaled(conn, skipped);
     if (wc->status == IBV_WC_SUCCESS)
-        succeeded(conn, &conn->posted[conn->sq_head++ % SQ_DEPTH]);
+        wr_succeeded(conn, &conn->posted[conn->sq_head++ % SQ_DEPTH]);
     else
         send_failed(conn, conn->sq_head++, wc);
 }
 
 /* Process the immediate value of data that arrived: credits, if it has any, then the data. */
-static void told(struct conn *conn, uint32_t imm)
+static void process_imm(struct conn *conn, uint32_t imm)
 {
     if (imm & IMM_CREDITS) {
         if (!xs_credits_received(conn, (imm & IMM_CREDITS_MASK) >> IMM_CREDITS_SHIFT))
@@ -256,14 +256,14 @@ static inline __attribute__((always_inline)) void receive_completion(struct conn
     conn->received--;
     if (wc->status != IBV_WC_SUCCESS) {
         if (wc->status != IBV_WC_WR_FLUSH_ERR)
-            report(conn, wc);
+            report_failure(conn, wc);
         xs_conn_fail(conn, status_errno(wc->status));
         return;
     }
     if (conn->owed + conn->emptied == conn->depth)
         xs_violation(conn, "more messages than it had credits for");
     else if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
-        told(conn, be32toh(wc->imm_data));
+        process_imm(conn, be32toh(wc->imm_data));
     else if (wc->wc_flags & IBV_WC_WITH_IMM)
         xs_violation(conn, "a control message with immediate data");
     else
@@ -311,7 +311,7 @@ void xs_conn_run_recvs(struct conn *conn)
     xs_conn_drain(conn);
 }
 
-static void follow(struct sock *sock)
+static void advance_socket(struct sock *sock)
 {
     if (sock->state == SOCK_CLOSING)
         xs_close_step(sock);
@@ -332,5 +332,5 @@ inline void xs_conn_run(struct conn *conn)
     }
     xs_conn_drain(conn);
     if (conn->sock->is_followed)
-        follow(conn->sock);
+        advance_socket(conn->sock);
 }

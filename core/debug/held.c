@@ -45,7 +45,7 @@ static struct held *sent, *filled;
 
 /* ---- Arguments ----------------------------------------------------------------------------------- */
 
-static bool fills(int type)
+static bool op_fills_buffer(int type)
 {
     return type == EXS_EVT_RECV || type == EXS_EVT_RECVMSG || type == EXS_EVT_RECVFILE ||
            type == EXS_EVT_RREAD || type == EXS_EVT_ACCEPT;
@@ -112,12 +112,12 @@ static bool read_range(const struct range *range, bool is_filled, uint32_t *crc)
     return is_filled ? nofault_readable(range->at, range->length) : crc_of(range, crc);
 }
 
-static void compare(const struct held *held)
+static void compare_ranges(const struct held *held)
 {
     for (uint32_t i = 0; i < held->count; i++) {
         const struct range *range = &held->ranges[i];
         uint32_t crc = 0;
-        bool is_there = read_range(range, fills(held->type), &crc);
+        bool is_there = read_range(range, op_fills_buffer(held->type), &crc);
 
         if (range->is_there && (!is_there || crc != range->crc))
             xs_misused("%s on socket %d: its buffer, %zu bytes at %p, was %s before its event",
@@ -128,7 +128,7 @@ static void compare(const struct held *held)
 
 /* ---- Overlaps ----------------------------------------------------------------------------------- */
 
-static bool overlap(const struct range *a, const struct range *b)
+static bool ranges_overlap(const struct range *a, const struct range *b)
 {
     return (uintptr_t)a->at < (uintptr_t)b->at + b->length && (uintptr_t)b->at < (uintptr_t)a->at + a->length;
 }
@@ -139,7 +139,7 @@ static bool tell_overlap(const struct held *held, const struct held *other)
     for (uint32_t i = 0; i < held->count * other->count; i++) {
         const struct range *mine = &held->ranges[i / other->count], *its = &other->ranges[i % other->count];
 
-        if (!overlap(mine, its))
+        if (!ranges_overlap(mine, its))
             continue;
         xs_misused("%s on socket %d: its buffer, %zu bytes at %p, overlaps %zu bytes at %p of %s on socket %d, "
                    "which has no event yet",
@@ -175,7 +175,7 @@ static size_t poison_of(const struct range *range)
 }
 
 /* If the bytes can't be saved, the range is not poisoned. */
-static void poison(struct range *range)
+static void poison_range(struct range *range)
 {
     uint8_t bytes[POISON_MAX];
 
@@ -212,7 +212,7 @@ static uint64_t came_by(const struct op *op)
 
 /* ---- From the start to the event ---------------------------------------------------------------- */
 
-static bool keep(struct held *held, struct held **all)
+static bool add_held(struct held *held, struct held **all)
 {
     HASH_ADD_PTR(*all, op, held);
     bool is_kept = held->hh.tbl != NULL;
@@ -242,19 +242,19 @@ static struct held *new_held(const struct op *op, int most)
     return held;
 }
 
-static void begin(struct held *held)
+static void begin_held(struct held *held)
 {
-    bool is_filled = fills(held->type);
+    bool is_filled = op_fills_buffer(held->type);
 
     for (uint32_t i = 0; i < held->count; i++)
         held->ranges[i].is_there = read_range(&held->ranges[i], is_filled, &held->ranges[i].crc);
     pthread_mutex_lock(&lock);
     bool overlaps = overlaps_any(held, filled) || (is_filled && overlaps_any(held, sent));
 
-    bool is_kept = keep(held, is_filled ? &filled : &sent);
+    bool is_kept = add_held(held, is_filled ? &filled : &sent);
 
     for (uint32_t i = 0; is_kept && !overlaps && is_poisoned(held->type) && i < held->count; i++)
-        poison(&held->ranges[i]);
+        poison_range(&held->ranges[i]);
     pthread_mutex_unlock(&lock);
 }
 
@@ -265,7 +265,7 @@ void xs_held_begin(const struct op *op, const struct ask *ask)
     if (held == NULL)
         return;
     add_ranges(held, ask);
-    begin(held);
+    begin_held(held);
 }
 
 void xs_held_begin_element(const struct op *op)
@@ -278,10 +278,10 @@ void xs_held_begin_element(const struct op *op)
     add_range(held, element, sizeof(*element));
     if (element->exs_addr != NULL)
         add_range(held, element->exs_addr, element->exs_addrlen);
-    begin(held);
+    begin_held(held);
 }
 
-static struct held *take(struct held **all, const struct op *op)
+static struct held *take_held(struct held **all, const struct op *op)
 {
     struct held *held;
 
@@ -293,14 +293,14 @@ static struct held *take(struct held **all, const struct op *op)
 
 void xs_held_end(const struct op *op)
 {
-    bool is_filled = fills(op->event.exs_evt_type);
+    bool is_filled = op_fills_buffer(op->event.exs_evt_type);
 
     pthread_mutex_lock(&lock);
-    struct held *held = take(is_filled ? &filled : &sent, op);
+    struct held *held = take_held(is_filled ? &filled : &sent, op);
 
     pthread_mutex_unlock(&lock);
     if (held != NULL) {
-        compare(held);
+        compare_ranges(held);
         give_back(held, came_by(op));
     }
     free_held(held);

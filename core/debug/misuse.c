@@ -131,7 +131,7 @@ static void look_at(void *object, void *unused)
     queue->untaken.readable = readable;
 }
 
-static void *watch(void *unused)
+static void *watch_queues(void *unused)
 {
     struct pollfd ring = {.fd = wakefd.fd, .events = POLLIN};
 
@@ -156,7 +156,7 @@ void xs_misuse_begin(void)
     wakefd = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN);
     if (!xs_misuse_on)
         return;
-    if (doorbell_make(&wakefd) < 0 || (error = threads_start(&watcher, watch)) != 0)
+    if (doorbell_make(&wakefd) < 0 || (error = threads_start(&watcher, watch_queues)) != 0)
         xs_log("EXS_CHECK: cannot start a thread: %s; events that are never dequeued are not reported",
                strerror(error));
     else

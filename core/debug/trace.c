@@ -15,7 +15,7 @@
 bool xs_watched, xs_tracing;
 
 /* Text for the socket; a blocking call has no queue. */
-static const char *who(char out[TEXT_MAX], int sockno, exs_qhandle_t queue, exs_ahandle_t ahandle)
+static const char *describe_op(char out[TEXT_MAX], int sockno, exs_qhandle_t queue, exs_ahandle_t ahandle)
 {
     if (queue != NULL)
         snprintf(out, TEXT_MAX, "socket %d, queue %p, ahandle %p", sockno, (void *)queue, ahandle);
@@ -35,7 +35,7 @@ void xs_trace_ask(const struct ask *ask)
 
     if (ask->length > 0)
         snprintf(bytes, sizeof(bytes), " of %zu bytes", ask->length);
-    xs_log("%s: %s%s begins", who(about, ask->sockno, ask->qhandle, ask->ahandle), name_of(ask), bytes);
+    xs_log("%s: %s%s begins", describe_op(about, ask->sockno, ask->qhandle, ask->ahandle), name_of(ask), bytes);
 }
 
 void xs_trace_refused(const struct ask *ask)
@@ -43,8 +43,8 @@ void xs_trace_refused(const struct ask *ask)
     char about[TEXT_MAX];
     int error = errno;
 
-    xs_log("%s: %s was not started: %s", who(about, ask->sockno, ask->qhandle, ask->ahandle), name_of(ask),
-           strerror(error));
+    xs_log("%s: %s was not started: %s", describe_op(about, ask->sockno, ask->qhandle, ask->ahandle),
+           name_of(ask), strerror(error));
     errno = error;
 }
 
@@ -81,7 +81,7 @@ void xs_trace_done(const struct op *op)
     char about[TEXT_MAX], result[TEXT_MAX];
     exs_qhandle_t queue = op->waiter == NULL && !op->silent ? op->pool->handle : NULL;
 
-    xs_log("%s: %s is done%s%s%s", who(about, event->exs_evt_socket, queue, event->exs_evt_ahandle),
+    xs_log("%s: %s is done%s%s%s", describe_op(about, event->exs_evt_socket, queue, event->exs_evt_ahandle),
            xs_misuse_name(event->exs_evt_type), result_of(result, event), event->exs_evt_errno != 0 ? ": " : "",
            event->exs_evt_errno != 0 ? strerror(event->exs_evt_errno) : "");
 }

@@ -34,7 +34,7 @@ static bool is_allowed(const struct device *device, const char *name)
     return *wanted == 0 || strcmp(wanted, device->name) == 0 || strcmp(wanted, name) == 0;
 }
 
-static void add(struct found *found, const struct device *device, const char *name)
+static void add_entry(struct found *found, const struct device *device, const char *name)
 {
     if (found->count < found->most) {
         exs_device_t *entry = &found->devices[found->count];
@@ -55,13 +55,13 @@ static int add_all(struct found *found, const struct device *device)
         return -1;
     for (int i = 0; i < count; i++) {
         if (is_allowed(device, list[i]->name))
-            add(found, device, list[i]->name);
+            add_entry(found, device, list[i]->name);
     }
     device->free_device_list(list);
     return 0;
 }
 
-static exs_device_t *find(const struct found *found, const struct device *device, const char *name)
+static exs_device_t *find_entry(const struct found *found, const struct device *device, const char *name)
 {
     for (int i = 0; i < found->count && i < found->most; i++) {
         exs_device_t *entry = &found->devices[i];
@@ -85,7 +85,7 @@ static const char *links_of(const struct device *device, const struct ibv_contex
 }
 
 /* -1: the device reports nothing. */
-static int describe(exs_device_t *entry, const struct device *device, const struct rdma_cm_id *id)
+static int describe_device(exs_device_t *entry, const struct device *device, const struct rdma_cm_id *id)
 {
     struct ibv_device_attr attr;
     struct ibv_port_attr port;
@@ -116,8 +116,8 @@ static bool has_device(const struct device *device, struct rdma_cm_id *id, struc
 
 /* Ask the device about one address. -1 and errno: no id. An address that does not belong to the device is no
  * error. */
-static int ask(struct found *found, const struct device *device, struct rdma_event_channel *channel,
-               struct sockaddr *address)
+static int ask_device(struct found *found, const struct device *device, struct rdma_event_channel *channel,
+                      struct sockaddr *address)
 {
     size_t size = address->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
     struct rdma_cm_id *id;
@@ -125,9 +125,9 @@ static int ask(struct found *found, const struct device *device, struct rdma_eve
     if (device->create_id(channel, &id, NULL, RDMA_PS_TCP) != 0)
         return -1;
     if (device->bind_addr(id, address) == 0 && has_device(device, id, address)) {
-        exs_device_t *entry = find(found, device, id->verbs->device->name);
+        exs_device_t *entry = find_entry(found, device, id->verbs->device->name);
 
-        if (entry != NULL && (entry->exs_address_count > 0 || describe(entry, device, id) == 0))
+        if (entry != NULL && (entry->exs_address_count > 0 || describe_device(entry, device, id) == 0))
             add_address(entry, address, size);
     }
     device->destroy_id(id);
@@ -145,7 +145,7 @@ static int ask_all(struct found *found, const struct device *device, const struc
         bool is_up = (each->ifa_flags & IFF_UP) != 0 && each->ifa_addr != NULL;
 
         if (is_up && (each->ifa_addr->sa_family == AF_INET || each->ifa_addr->sa_family == AF_INET6))
-            result = ask(found, device, channel, each->ifa_addr);
+            result = ask_device(found, device, channel, each->ifa_addr);
     }
     int saved = errno;
 
@@ -154,7 +154,7 @@ static int ask_all(struct found *found, const struct device *device, const struc
     return result;
 }
 
-static int get(struct found *found)
+static int get_devices(struct found *found)
 {
     struct ifaddrs *interfaces;
     int result = 0;
@@ -183,5 +183,5 @@ int exs_getdevices(exs_device_t *devices, int most)
         return xs_invalid("most is %d", most);
     if (devices == NULL && most > 0)
         return xs_nowhere("devices");
-    return get(&found) == 0 ? found.count : -1;
+    return get_devices(&found) == 0 ? found.count : -1;
 }

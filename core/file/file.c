@@ -122,7 +122,7 @@ void xs_files_free(struct files *files, struct domain *domain)
 
 /* ---- Windows ---------------------------------------------------------------------------------------- */
 
-static bool truncated(const struct window *window)
+static bool is_truncated(const struct window *window)
 {
     struct stat status;
 
@@ -318,7 +318,7 @@ int xs_files_span(struct files *files, struct domain *domain, uint64_t *addr, ui
             return -1;
         }
     }
-    if (truncated(w)) {
+    if (is_truncated(w)) {
         xs_log("a file became shorter while it was being sent");
         *error = EIO;
         return -1;
@@ -340,7 +340,7 @@ int xs_window_acked(struct files *files, struct window *window, uint64_t bytes, 
     window->acked += bytes;
     if (window->acked < window->length)
         return 0;
-    int result = truncated(window) ? -1 : 0;
+    int result = is_truncated(window) ? -1 : 0;
 
     TAILQ_REMOVE(&files->windows, window, link);
     files->window_count--;

@@ -24,7 +24,7 @@ struct grown {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static LIST_HEAD(, grown) all = LIST_HEAD_INITIALIZER(all);
 
-static struct grown *find(const struct stat *status)
+static struct grown *find_grown(const struct stat *status)
 {
     struct grown *grown;
 
@@ -54,7 +54,7 @@ struct grown *grown_join(int fd)
     struct stat status;
 
     pthread_mutex_lock(&lock);
-    if (fstat(fd, &status) == 0 && (grown = find(&status)) == NULL)
+    if (fstat(fd, &status) == 0 && (grown = find_grown(&status)) == NULL)
         grown = new_grown(&status);
     if (grown != NULL)
         grown->receives++;

@@ -173,7 +173,7 @@ static int allocate_blocks(int fd, uint64_t start, uint64_t end)
 }
 
 /* Allocate blocks for the window, and extend the file if necessary. -1 and errno. */
-static int allocate(const struct sink_window *window)
+static int allocate_window(const struct sink_window *window)
 {
     int fd = window->element->fd;
     uint64_t start = window->element->offset + window->start, end = window->element->offset + window->end;
@@ -201,7 +201,7 @@ static int allocate(const struct sink_window *window)
 }
 
 /* Map the window, from the start of a page, as mmap() requires. -1 and errno. */
-static int map(struct sink_window *window)
+static int map_window(struct sink_window *window)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), offset = window->element->offset + window->start;
     uint64_t lead = offset % page;
@@ -260,7 +260,7 @@ static int open_sink_window(struct sink_window *window, const struct element *el
     *window = (struct sink_window){.element = element, .start = at, .end = at + window_size(element, at)};
     if (!element->is_mappable) {
         errno = EACCES;
-    } else if (allocate(window) == 0 && map(window) == 0) {
+    } else if (allocate_window(window) == 0 && map_window(window) == 0) {
         window->mr = xs_register(domain, window->data, window->end - window->start,
                                  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
         if (window->mr != NULL)

@@ -33,7 +33,7 @@ int xs_vector_check(const exs_msghdr_t *message, size_t *length)
     return *length > EXS_MSG_MAX ? xs_too_long(*length) : 0;
 }
 
-static int use(const exs_iovec_t *element, int forbidden, struct memory **memory)
+static int use_memory(const exs_iovec_t *element, int forbidden, struct memory **memory)
 {
     return xs_memory_use(element->exs_mhandle, element->exs_base, element->exs_length, forbidden, memory);
 }
@@ -49,7 +49,7 @@ struct piece *xs_vector_pieces(const exs_msghdr_t *message, int forbidden)
         const exs_iovec_t *element = &message->exs_iov[done];
 
         pieces[done] = (struct piece){.base = element->exs_base, .length = element->exs_length};
-        if (use(element, forbidden, &pieces[done].memory) < 0)
+        if (use_memory(element, forbidden, &pieces[done].memory) < 0)
             break;
     }
     if (done == message->exs_iovlen)
@@ -77,7 +77,7 @@ int xs_vector_gather(const exs_msghdr_t *message, uint8_t *to)
         const exs_iovec_t *element = &message->exs_iov[i];
         struct memory *memory;
 
-        if (use(element, EXS_MRF_SEND_DISABLE, &memory) < 0)
+        if (use_memory(element, EXS_MRF_SEND_DISABLE, &memory) < 0)
             return -1;
         copied = gather_add(&gather, element->exs_base, element->exs_length, xs_memory_lasts(memory));
         if (memory != NULL)

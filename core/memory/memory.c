@@ -48,7 +48,7 @@ static int access_for(const struct memory *memory, enum memory_use use)
 }
 
 /* KiB that devices have pinned for this process (VmPin). */
-static size_t pinned(void)
+static size_t pinned_kib(void)
 {
     FILE *status = fopen("/proc/self/status", "re");
     char line[128];
@@ -67,7 +67,7 @@ static size_t pinned(void)
 static void explain_limit(size_t length)
 {
     struct rlimit limit;
-    size_t there = pinned();
+    size_t there = pinned_kib();
 
     if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
         xs_explain(ENOMEM,
@@ -107,7 +107,7 @@ struct ibv_mr *xs_register_at(struct domain *domain, const void *addr, size_t le
 /* ---- Registrations of a region ------------------------------------------------------------------- */
 
 /* A registration that lets the peer write also serves for sends. Called with map_lock, or regions_lock. */
-static struct ibv_mr *usable(const struct region *region, enum memory_use use)
+static struct ibv_mr *usable_mr(const struct region *region, enum memory_use use)
 {
     if (region == NULL)
         return NULL;
@@ -120,7 +120,7 @@ static struct ibv_mr *look_up(struct memory *memory, struct domain *domain, enum
 
     pthread_mutex_lock(&domain->nic->map_lock);
     HASH_FIND_PTR(domain->regions, &memory, region);
-    struct ibv_mr *mr = usable(region, use);
+    struct ibv_mr *mr = usable_mr(region, use);
 
     pthread_mutex_unlock(&domain->nic->map_lock);
     return mr;
@@ -149,7 +149,7 @@ static struct region *new_region(struct memory *memory, struct domain *domain)
     return NULL;
 }
 
-static struct ibv_mr *add(struct memory *memory, struct domain *domain, enum memory_use use)
+static struct ibv_mr *add_region(struct memory *memory, struct domain *domain, enum memory_use use)
 {
     struct region *region;
 
@@ -168,7 +168,7 @@ static struct ibv_mr *add(struct memory *memory, struct domain *domain, enum mem
     return mr;
 }
 
-static void drop(struct region *region)
+static void drop_region(struct region *region)
 {
     struct domain *domain = region->domain;
 
@@ -193,7 +193,7 @@ inline struct ibv_mr *xs_memory_mr(struct memory *memory, struct domain *domain,
 
     if (mr == NULL) {
         pthread_mutex_lock(&regions_lock);
-        mr = add(memory, domain, use);
+        mr = add_region(memory, domain, use);
         pthread_mutex_unlock(&regions_lock);
     }
     if (mr != NULL) {
@@ -209,7 +209,7 @@ void xs_memory_forget(struct domain *domain)
 
     pthread_mutex_lock(&regions_lock);
     HASH_ITER (hh, domain->regions, region, next) {
-        drop(region);
+        drop_region(region);
     }
     pthread_mutex_unlock(&regions_lock);
 }
@@ -315,7 +315,7 @@ int exs_mderegister(exs_mhandle_t mhandle, int flags)
     }
     pthread_mutex_lock(&regions_lock);
     while (!LIST_EMPTY(&memory->regions))
-        drop(LIST_FIRST(&memory->regions));
+        drop_region(LIST_FIRST(&memory->regions));
     pthread_mutex_unlock(&regions_lock);
     free(memory);
     return 0;

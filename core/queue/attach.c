@@ -195,7 +195,7 @@ static struct attachment *new_attachment(struct queue *host, struct queue *home)
 }
 
 /* Add the attachment to the host's lists; its use count is still 0. Called with both locks. */
-static void join(struct attachment *attachment)
+static void join_host(struct attachment *attachment)
 {
     struct queue *host = attachment->host;
 
@@ -214,7 +214,7 @@ int xs_queue_add_standby(struct queue *host, struct queue *home)
         return -1;
     mutex_lock(&host->events_lock);
     enter_standby(attachment);
-    join(attachment);
+    join_host(attachment);
     mutex_unlock(&host->events_lock);
     return 0;
 }
@@ -233,7 +233,7 @@ static int watch_home(struct attachment *attachment)
     if (result == 0 && attachment->on_standby)
         leave_standby(attachment);
     else if (result == 0)
-        join(attachment);
+        join_host(attachment);
     mutex_unlock(&host->events_lock);
     if (result < 0)
         attachment->unwatched = false;

@@ -72,7 +72,7 @@ bool xs_ops_reach(struct queue *queue, int depth)
 
 /* Clear the members before `pieces`; the members behind it are set before they are read. Four wide memset()
  * calls, because compilers turn one larger memset() into a string instruction, which is slow to start. */
-static void clear(struct op *op)
+static void clear_op(struct op *op)
 {
     const size_t all = offsetof(struct op, pieces), quarter = all / 4;
     uint8_t *at = (uint8_t *)op;
@@ -89,12 +89,12 @@ static struct op *take_free(struct op_list *list, struct queue *queue)
     struct op *op = STAILQ_FIRST(list);
 
     STAILQ_REMOVE_HEAD(list, link);
-    clear(op);
+    clear_op(op);
     op->pool = queue;
     return op;
 }
 
-static struct op *fill(struct op *op, int type, int sockno, exs_ahandle_t ahandle, struct waiter *waiter)
+static struct op *fill_op(struct op *op, int type, int sockno, exs_ahandle_t ahandle, struct waiter *waiter)
 {
     if (op == NULL) {
         errno = ENOMEM;
@@ -157,7 +157,7 @@ struct op *xs_op_new(struct queue *queue, struct attachment *attachment, int typ
         queue->pending++;
     }
     mutex_unlock(&queue->events_lock);
-    return fill(op, type, sockno, ahandle, waiter);
+    return fill_op(op, type, sockno, ahandle, waiter);
 }
 
 /* Move several free operations to own_free at once, because the lock costs more than the move. No more than
@@ -194,7 +194,7 @@ static __attribute__((noinline)) struct op *take_own_or_more(struct queue *queue
                                                              exs_ahandle_t ahandle, struct waiter *waiter)
 {
     take_over_free(queue);
-    return fill(STAILQ_EMPTY(&queue->own_free) ? NULL : take_own(queue), type, sockno, ahandle, waiter);
+    return fill_op(STAILQ_EMPTY(&queue->own_free) ? NULL : take_own(queue), type, sockno, ahandle, waiter);
 }
 
 inline __attribute__((always_inline)) struct op *xs_op_new_at_home(struct queue *queue, int type, int sockno,
@@ -202,7 +202,7 @@ inline __attribute__((always_inline)) struct op *xs_op_new_at_home(struct queue 
 {
     if (STAILQ_EMPTY(&queue->own_free))
         return take_own_or_more(queue, type, sockno, ahandle, waiter);
-    return fill(take_own(queue), type, sockno, ahandle, waiter);
+    return fill_op(take_own(queue), type, sockno, ahandle, waiter);
 }
 
 /* Called with events_lock. */
@@ -257,7 +257,7 @@ static void give_elsewhere(struct queue *queue, struct op *op, bool has_event)
 }
 
 /* The operation's queue may be freed by this. */
-static void give(struct op *op, bool has_event)
+static void release_op(struct op *op, bool has_event)
 {
     if (op->at_home)
         give_at_home(op->pool, op, has_event);
@@ -267,12 +267,12 @@ static void give(struct op *op, bool has_event)
 
 /* The event is copied first, because the operation may be reused as soon as it is free. The queue stays valid:
  * the waiter has a reference to it. */
-static void deliver(struct op *op)
+static void deliver_op(struct op *op)
 {
     struct waiter *waiter = op->waiter;
     exs_event_t event = op->event;
 
-    give(op, false);
+    release_op(op, false);
     waiter->deliver(waiter, &event);
 }
 
@@ -323,9 +323,9 @@ static __attribute__((noinline)) void complete_otherwise(struct op *op, bool has
     if (xs_watched)
         tell_of(op);
     if (op->waiter != NULL)
-        deliver(op);
+        deliver_op(op);
     else
-        give(op, has_event);
+        release_op(op, has_event);
 }
 
 inline __attribute__((always_inline)) void xs_op_complete(struct op *op, int error)
@@ -343,7 +343,7 @@ inline __attribute__((always_inline)) void xs_op_complete(struct op *op, int err
 
 void xs_op_cancel(struct op *op)
 {
-    give(op, false);
+    release_op(op, false);
 }
 
 /* Events that were never dequeued are discarded with the queue. If one of them is that of a failed send, that counts as

@@ -52,7 +52,7 @@ static int take_events(struct queue *queue, exs_event_t *events, int most)
     return count;
 }
 
-static int spin(struct queue *queue, exs_event_t *events, int most)
+static int spin_for_events(struct queue *queue, exs_event_t *events, int most)
 {
     /* If the descriptor is readable already, threads that complete operations need not signal it: no need to
      * count as a dequeuer. */
@@ -99,7 +99,7 @@ static int continue_turn(struct queue *queue, exs_event_t *events, int most, boo
     int count = 0;
 
     if (!xs_spin_is_off(queue))
-        return spin(queue, events, most);
+        return spin_for_events(queue, events, most);
     if (has_begun && turn_of(queue) != TURN_POLLED && xs_single_poll_pays(queue))
         count = poll_once(queue, events, most);
     if (count > 0)

@@ -19,12 +19,12 @@
 
 /* ---- Making and freeing ---------------------------------------------------------------------- */
 
-static int least(int a, int b)
+static int min_int(int a, int b)
 {
     return a < b ? a : b;
 }
 
-static int query(struct nic *nic, uint8_t port_num)
+static int query_limits(struct nic *nic, uint8_t port_num)
 {
     struct ibv_device_attr attr;
     struct ibv_port_attr port;
@@ -35,7 +35,7 @@ static int query(struct nic *nic, uint8_t port_num)
     nic->max_cqe = attr.max_cqe;
     nic->max_wr = (uint32_t)attr.max_qp_wr;
     nic->max_sge = attr.max_sge > 1 ? (uint32_t)attr.max_sge : 1;
-    nic->max_reads = (uint8_t)least(least(attr.max_qp_rd_atom, attr.max_qp_init_rd_atom), READS_MAX);
+    nic->max_reads = (uint8_t)min_int(min_int(attr.max_qp_rd_atom, attr.max_qp_init_rd_atom), READS_MAX);
     nic->max_request = port.max_msg_sz;
     nic->immediate = nic->context->device->transport_type != IBV_TRANSPORT_IWARP && settings()->immediate;
     if (nic->device->long_request != 0 && nic->device->long_request < nic->max_request)
@@ -45,7 +45,7 @@ static int query(struct nic *nic, uint8_t port_num)
 
 static int open_nic(struct nic *nic, uint8_t port)
 {
-    if (query(nic, port) < 0)
+    if (query_limits(nic, port) < 0)
         return -1;
     if (nic->device->create_quiet_comp_channel != NULL)
         nic->channel = nic->device->create_quiet_comp_channel(nic->context, &nic->waits);
@@ -127,7 +127,7 @@ void xs_nic_leave(struct nic *nic)
 
 struct cq *xs_nic_cq(struct nic *nic, int completions)
 {
-    int size = least(nic->max_cqe, nic->queue->handle != NULL ? CQ_SIZE : completions);
+    int size = min_int(nic->max_cqe, nic->queue->handle != NULL ? CQ_SIZE : completions);
     struct cq *cq;
 
     LIST_FOREACH (cq, &nic->cqs, link) {
@@ -192,7 +192,7 @@ static int take_held(struct nic *nic, struct conn_list *touched)
 /* The device was removed, and will not complete the work requests that are posted. Process the completions that it has
  * delivered, then flush the other requests, as a working device would. Unregister the channel, whose descriptor would
  * stay readable. */
-static __attribute__((cold)) void lose(struct nic *nic, struct conn_list *touched)
+static __attribute__((cold)) void handle_removal(struct nic *nic, struct conn_list *touched)
 {
     xs_log("device %s was removed", nic->context->device->name);
     nic->gone = true;
@@ -225,11 +225,11 @@ inline void xs_nic_run(struct nic *nic, struct turn *turn)
     if (count >= 0 && harvest.stuck)
         turn->left = turn->stuck = true;
     if (harvest.gone)
-        lose(nic, &touched);
+        handle_removal(nic, &touched);
     xs_conns_run(&touched); /* this may free the nic */
 }
 
-static int look(struct nic *nic, bool goes_on)
+static int poll_nic(struct nic *nic, bool goes_on)
 {
     struct conn_list touched = LIST_HEAD_INITIALIZER(touched);
     int taken = take_held(nic, &touched);
@@ -242,12 +242,12 @@ static int look(struct nic *nic, bool goes_on)
 
 int xs_nic_look(struct nic *nic)
 {
-    return look(nic, true);
+    return poll_nic(nic, true);
 }
 
 void xs_nic_look_once(struct nic *nic)
 {
-    look(nic, false);
+    poll_nic(nic, false);
 }
 
 bool xs_nic_has_activity(struct nic *nic)

@@ -72,7 +72,7 @@ static int check_values(int attributes, const exs_qattr_t *values)
     return 0;
 }
 
-static int change(struct queue *queue, int attributes, const exs_qattr_t *values)
+static int change_attributes(struct queue *queue, int attributes, const exs_qattr_t *values)
 {
     if (attributes & EXS_QATTR_DEPTH && !xs_ops_reach(queue, values->exs_depth)) {
         errno = ENOMEM;
@@ -91,7 +91,7 @@ int exs_qmodify(exs_qhandle_t qhandle, int attributes, const exs_qattr_t *values
 
     if (queue == NULL)
         return xs_no_queue(qhandle);
-    int result = check_values(attributes, values) == 0 ? change(queue, attributes, values) : -1;
+    int result = check_values(attributes, values) == 0 ? change_attributes(queue, attributes, values) : -1;
 
     xs_queue_put(queue);
     return result;

@@ -21,7 +21,7 @@ static int watch_own(const struct queue *queue, int fd)
     return queue->fd >= 0 ? fds_watch(queue->fd, fd, &event) : 0;
 }
 
-static int show(struct source *source)
+static int open_source_fd(struct source *source)
 {
     if (source->fd < 0)
         source->fd = waitset_fd(source->waits);
@@ -33,7 +33,7 @@ int xs_queue_show(struct queue *queue)
     struct source *source;
 
     LIST_FOREACH (source, &queue->sources, link) {
-        if (show(source) < 0)
+        if (open_source_fd(source) < 0)
             return -1;
     }
     return 0;
@@ -77,7 +77,7 @@ static int watch_everywhere(struct queue *queue, struct source *source)
 {
     struct attachment *attachment;
 
-    if ((queue->fd >= 0 || !LIST_EMPTY(&queue->hosts)) && show(source) < 0)
+    if ((queue->fd >= 0 || !LIST_EMPTY(&queue->hosts)) && open_source_fd(source) < 0)
         return -1;
     if (watch_own(queue, source->fd) < 0)
         return -1;

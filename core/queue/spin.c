@@ -64,7 +64,7 @@ static bool skips_spin(struct spin *spin)
     return to_skip > 0;
 }
 
-static void learn(struct spin *spin, bool is_empty)
+static void learn_result(struct spin *spin, bool is_empty)
 {
     unsigned empty_spins = atomic_load_explicit(&spin->empty_spins, memory_order_relaxed);
 
@@ -119,7 +119,7 @@ struct search {
 };
 
 /* Poll a few times. True: completions or packets arrived. */
-static bool look(struct queue *queue, struct search *search, bool *over)
+static bool poll_briefly(struct queue *queue, struct search *search, bool *over)
 {
     bool any = false;
 
@@ -146,7 +146,7 @@ static void limit_for_attachments(struct queue *queue, struct search *search, ui
         search->limit = limit;
 }
 
-static enum spun spin(struct queue *queue, struct search *search)
+static enum spun spin_queue(struct queue *queue, struct search *search)
 {
     uint64_t now = now_ns(), ns = ns_of(queue), first = now + FIRST_NS, turn = now + TURN_NS;
 
@@ -157,7 +157,7 @@ static enum spun spin(struct queue *queue, struct search *search)
 
     limit_for_attachments(queue, search, now);
     while (!over && now < ns_after(search->active, time) && now < search->limit && ns_of(queue) == ns) {
-        bool came = look(queue, search, &over);
+        bool came = poll_briefly(queue, search, &over);
 
         if (over)
             break;
@@ -178,7 +178,7 @@ static enum spun spin(struct queue *queue, struct search *search)
     if (over)
         search->active = now; /* as of the last read of the clock */
     if (time > 0 && time != NEVER_NS && !search->is_budget)
-        learn(&queue->spin, is_empty);
+        learn_result(&queue->spin, is_empty);
     return over ? SPUN_FOUND : is_empty ? SPUN_EMPTY : SPUN_LONG_ENOUGH;
 }
 
@@ -189,7 +189,7 @@ bool xs_spin(struct queue *home, bool (*is_over)(void *), void *argument)
     if (search.ns == 0)
         return false;
     search.active = now_ns();
-    if (spin(home, &search) != SPUN_FOUND)
+    if (spin_queue(home, &search) != SPUN_FOUND)
         return false;
     /* Consume the wake-ups for completions that were processed here, so that a thread that waits on the
      * descriptor is not woken for them. */
@@ -222,7 +222,7 @@ static bool spin_for_events(struct queue *queue, struct search *search)
 {
     search->active = now_ns();
     atomic_fetch_add(&queue->dequeuers, 1);
-    spin(queue, search);
+    spin_queue(queue, search);
     if (!search->has_lock)
         mutex_lock(&queue->events_lock);
     atomic_fetch_sub(&queue->dequeuers, 1);
@@ -297,7 +297,7 @@ enum spun xs_spin_in_turn(struct queue *queue, bool *has_lock)
 
     if (search.ns == 0)
         return SPUN_EMPTY;
-    enum spun spun = spin(queue, &search);
+    enum spun spun = spin_queue(queue, &search);
 
     atomic_store_explicit(&queue->spin.active, search.active, memory_order_relaxed);
     *has_lock = search.has_lock;
@@ -318,5 +318,5 @@ bool xs_single_poll_pays(struct queue *queue)
 
 void xs_single_poll_learn(struct queue *queue, bool is_empty)
 {
-    learn(&queue->spin, is_empty);
+    learn_result(&queue->spin, is_empty);
 }

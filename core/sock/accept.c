@@ -17,7 +17,7 @@
 #include "poll.h"
 #include "sock.h"
 
-static void refuse(struct rdma_cm_id *id, int device, int reason)
+static void refuse_request(struct rdma_cm_id *id, int device, int reason)
 {
     struct hello hello = {.magic = HELLO_MAGIC, .version = HELLO_VERSION, .reason = (uint8_t)reason};
     uint8_t private_data[HELLO_SIZE];
@@ -165,7 +165,7 @@ void xs_accepts_end(struct sock *listener, int error)
 
 /* A queue starts `count` more accepts: attach the listener's home to it, or put it on the home's standby list. -1 and
  * errno. */
-static int come(struct sock *listener, struct queue *queue, int count)
+static int add_accepts(struct sock *listener, struct queue *queue, int count)
 {
     struct queue *home = atomic_load(&listener->home);
 
@@ -186,7 +186,7 @@ static int come(struct sock *listener, struct queue *queue, int count)
  * and errno. */
 static int append_accepts(struct sock *listener, struct queue *queue, struct op_list *ops, int count)
 {
-    if (queue != NULL && come(listener, queue, count) < 0)
+    if (queue != NULL && add_accepts(listener, queue, count) < 0)
         return -1;
     if (listener->next_accept == NULL)
         listener->next_accept = STAILQ_FIRST(ops);
@@ -198,20 +198,20 @@ static int append_accepts(struct sock *listener, struct queue *queue, struct op_
 
 /* Answer a request for this accept, which a request that is not valid, and is refused, does not use. Called with the
  * listener's lock. */
-static void respond(struct sock *listener, struct request *request, struct op *op)
+static void answer_request(struct sock *listener, struct request *request, struct op *op)
 {
     struct hello peer;
     int reason = xs_hello_unpack(&peer, request->private_data, request->length, listener->type);
 
     if (reason != HELLO_OK) {
         xs_log("refused a connection: %s", why_refused(reason));
-        refuse(request->id, request->device, reason);
+        refuse_request(request->id, request->device, reason);
         return;
     }
     listener->next_accept = STAILQ_NEXT(op, link);
     if (!xs_incoming_request(listener, request, &peer, op)) {
         xs_log("refused a connection: %s", strerror(errno));
-        refuse(request->id, request->device, HELLO_NO_RESOURCES);
+        refuse_request(request->id, request->device, HELLO_NO_RESOURCES);
     }
 }
 
@@ -240,7 +240,7 @@ void xs_listener_match(struct sock *listener)
 
     xs_incoming_match(listener);
     while ((request = take_request(listener)) != NULL) {
-        respond(listener, request, next_accept(listener));
+        answer_request(listener, request, next_accept(listener));
         free(request);
     }
     xs_poll_look(listener);
@@ -263,7 +263,7 @@ static bool make_place(struct sock *listener)
         return true;
     TAILQ_REMOVE(&listener->requests, oldest, link);
     listener->requests_held--;
-    refuse(oldest->id, oldest->device, HELLO_NO_RESOURCES);
+    refuse_request(oldest->id, oldest->device, HELLO_NO_RESOURCES);
     free(oldest);
     return true;
 }
@@ -276,7 +276,7 @@ void xs_listener_request(struct sock *listener, struct rdma_cm_event *event, int
     if (listener->state == SOCK_LISTENING && make_place(listener))
         request = malloc(sizeof(*request));
     if (request == NULL) {
-        refuse(event->id, device, HELLO_NO_RESOURCES);
+        refuse_request(event->id, device, HELLO_NO_RESOURCES);
         return;
     }
     request->id = event->id;
@@ -309,7 +309,7 @@ void xs_listener_lost(struct sock *listener, int device)
 }
 
 /* Start one operation for each element, in order, or none. Called with the listener's lock. */
-static int start(struct sock *listener, const struct ask *ask, struct queue *queue)
+static int start_accepts(struct sock *listener, const struct ask *ask, struct queue *queue)
 {
     exs_acceptaddr_t *addrvec = ask->accepts;
     struct waiter *waiter = ask->waiter;
@@ -356,7 +356,7 @@ static void answer_requests(struct sock *listener)
 
         TAILQ_REMOVE(&listener->requests, request, link);
         listener->requests_held--;
-        respond(listener, request, &stand_in);
+        answer_request(listener, request, &stand_in);
         free(request);
     }
 }
@@ -410,7 +410,7 @@ int xs_start_accept(const struct ask *ask)
         answer_requests(listener);
         errno = EAGAIN;
     } else
-        result = start(listener, ask, queue);
+        result = start_accepts(listener, ask, queue);
     xs_sock_put_locked(listener);
     xs_queue_put(queue);
     return result;

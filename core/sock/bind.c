@@ -36,7 +36,7 @@ static bool may_listen(struct sock *sock)
     return home == NULL || home->handle == NULL;
 }
 
-static const char *advice(int device, int error)
+static const char *bind_advice(int device, int error)
 {
     if (error != EADDRNOTAVAIL)
         return "";
@@ -67,7 +67,7 @@ static int try_bind(struct sock *sock, union sock_address address)
         }
         error = errno == ENODEV ? EADDRNOTAVAIL : errno;
         xs_explain(error, "device %s can't be bound to %s: %s%s", xs_device(device)->name,
-                   xs_address_text(&address.sa, text), strerror(error), advice(device, error));
+                   xs_address_text(&address.sa, text), strerror(error), bind_advice(device, error));
         xs_sock_drop_id(sock, device);
         if (error == EADDRINUSE || is_shortage(error)) {
             xs_sock_unbind(sock);

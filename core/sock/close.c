@@ -45,7 +45,7 @@ static int error_of(const struct sock *sock)
 }
 
 /* Called with the lock of the socket's queue, by a caller that holds a reference to that queue. */
-static void finish(struct sock *sock)
+static void finish_close(struct sock *sock)
 {
     struct op *op = sock->closing;
     int error = error_of(sock);
@@ -94,7 +94,7 @@ void xs_close_step(struct sock *sock)
     else if (conn != NULL && conn->writing == WRITE_SHUT)
         xs_rx_discard(conn);
     if (conn == NULL || conn->state == CONN_DRAINED)
-        finish(sock);
+        finish_close(sock);
 }
 
 /* A close that waits for the peer also checks whether the peer is alive (probe.c). */

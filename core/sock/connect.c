@@ -40,7 +40,7 @@ static int remaining_ms(const struct sock *sock)
     return left > 0 ? left : 1; /* an expired deadline is reported by the timer, so don't pass 0 */
 }
 
-static int resolve(struct sock *sock, int device)
+static int resolve_address(struct sock *sock, int device)
 {
     /* The socket is bound to an address that the device does not have. */
     if (sock->bound && sock->id[device] == NULL) {
@@ -115,7 +115,7 @@ static int try_devices(struct sock *sock, int device)
 {
     errno = sock->open_error;
     for (; device < xs_devices(); device++) {
-        if (resolve(sock, device) == 0)
+        if (resolve_address(sock, device) == 0)
             return 0;
         /* The device that the socket is bound to may have been removed. */
         int error = xs_device_is_gone(errno) ? ENODEV : errno;
@@ -159,7 +159,7 @@ int xs_connect_address(struct sock *sock, uint64_t deadline)
     return try_devices(sock, 0);
 }
 
-static void opened(struct sock *sock)
+static void connect_done(struct sock *sock)
 {
     struct op *op = sock->opening;
 
@@ -200,7 +200,7 @@ static int connect_device(struct sock *sock, int device)
     return xs_device(device)->connect(sock->id[device], &param);
 }
 
-static void failed(struct sock *sock, int error)
+static void connect_failed(struct sock *sock, int error)
 {
     say_failed(sock, error);
     xs_attempt_failed(sock, error);
@@ -213,19 +213,19 @@ void xs_connect_timeout(struct sock *sock)
     xs_attempt_failed(sock, ETIMEDOUT);
 }
 
-static void established(struct sock *sock, const struct rdma_cm_event *event)
+static void handle_established(struct sock *sock, const struct rdma_cm_event *event)
 {
     struct hello peer;
     int reason =
         xs_hello_unpack(&peer, event->param.conn.private_data, event->param.conn.private_data_len, sock->type);
 
     if (reason != HELLO_OK) {
-        failed(sock, xs_hello_errno(reason));
+        connect_failed(sock, xs_hello_errno(reason));
         return;
     }
     xs_conn_reads(sock->conn, event->param.conn.responder_resources, event->param.conn.initiator_depth);
     xs_conn_peer(sock->conn, &peer);
-    opened(sock);
+    connect_done(sock);
     xs_conn_run(sock->conn);
 }
 
@@ -249,7 +249,7 @@ void xs_connect_event(struct sock *sock, struct rdma_cm_event *event, int device
             next_device(sock, errno);
         break;
     case RDMA_CM_EVENT_ESTABLISHED:
-        established(sock, event);
+        handle_established(sock, event);
         break;
     case RDMA_CM_EVENT_ADDR_ERROR:
     case RDMA_CM_EVENT_ROUTE_ERROR:
@@ -260,15 +260,16 @@ void xs_connect_event(struct sock *sock, struct rdma_cm_event *event, int device
         break;
     case RDMA_CM_EVENT_REJECTED:
         if (event->param.conn.private_data_len > 0)
-            failed(sock, xs_reject_errno(event->param.conn.private_data, event->param.conn.private_data_len));
+            connect_failed(sock,
+                           xs_reject_errno(event->param.conn.private_data, event->param.conn.private_data_len));
         else
-            failed(sock, status_errno(event, ECONNREFUSED));
+            connect_failed(sock, status_errno(event, ECONNREFUSED));
         break;
     case RDMA_CM_EVENT_UNREACHABLE:
-        failed(sock, status_errno(event, ETIMEDOUT));
+        connect_failed(sock, status_errno(event, ETIMEDOUT));
         break;
     default:
-        failed(sock, status_errno(event, ECONNRESET));
+        connect_failed(sock, status_errno(event, ECONNRESET));
         break;
     }
 }
@@ -283,8 +284,8 @@ static int check_timeout(const struct timeval *timeout, uint64_t *ns)
 }
 
 /* Called with the lock of the socket, which has a home. */
-static int start(struct sock *sock, const struct ask *ask, uint64_t limit, struct queue *queue,
-                 struct lookup *lookup)
+static int start_connect(struct sock *sock, const struct ask *ask, uint64_t limit, struct queue *queue,
+                         struct lookup *lookup)
 {
     struct op *op = xs_sock_op(sock, queue, EXS_EVT_CONNECT, ask->ahandle, ask->waiter);
     uint64_t deadline = ns_after(now_ns(), limit);
@@ -348,7 +349,9 @@ int xs_start_connect(const struct ask *ask)
     } else if (xs_check_queue(ask->nonblocking ? NULL : ask->qhandle, ask->waiter, ask->nonblocking, &queue) &&
                check_timeout(ask->to->timeout, &limit) == 0 && check_peer(sock, ask, &lookup) == 0 &&
                xs_sock_home(sock, ask->waiter != NULL ? NULL : queue) == 0) {
-        result = ask->nonblocking && xs_progress_drive(sock) < 0 ? -1 : start(sock, ask, limit, queue, lookup);
+        result = ask->nonblocking && xs_progress_drive(sock) < 0
+                     ? -1
+                     : start_connect(sock, ask, limit, queue, lookup);
         if (result < 0)
             xs_queue_strip(atomic_load(&sock->home), 1); /* references: the socket's only */
     }

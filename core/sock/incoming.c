@@ -96,7 +96,7 @@ static void take_out(struct sock *listener, struct sock *sock)
 }
 
 /* Free a socket that the application never saw. Called with the lock of the socket's queue. */
-static void forget(struct sock *sock)
+static void free_incoming(struct sock *sock)
 {
     if (sock->conn != NULL)
         xs_conn_free(sock->conn);
@@ -130,7 +130,7 @@ static void end_incoming(struct sock *listener, struct sock *sock)
     if (sock->state == SOCK_ARRIVED && !conn_broken(sock->conn))
         xs_conn_fail(sock->conn, ECONNRESET); /* this informs the peer */
     take_out(listener, sock);
-    forget(sock);
+    free_incoming(sock);
     unlock_home(home);
 }
 
@@ -189,7 +189,7 @@ static bool is_own(const struct sock *sock, const struct op *op)
 
 /* Give the connection to the accept. If that fails, the accept stays pending. Called with the listener's
  * lock. */
-static void spend(struct sock *listener, struct op *op, struct sock *sock)
+static void give_to_accept(struct sock *listener, struct op *op, struct sock *sock)
 {
     struct queue *home = lock_home(sock);
     struct op *told = xs_accept_told(listener, op);
@@ -210,7 +210,7 @@ static void spend(struct sock *listener, struct op *op, struct sock *sock)
         xs_log("accepting a connection failed: %s", strerror(errno));
         if (told != NULL && told != op)
             xs_op_cancel(told);
-        forget(sock);
+        free_incoming(sock);
     }
     unlock_home(home);
 }
@@ -252,12 +252,12 @@ void xs_incoming_match(struct sock *listener)
 
         next = TAILQ_NEXT(sock, incoming);
         if (op != NULL)
-            spend(listener, op, sock);
+            give_to_accept(listener, op, sock);
     }
     set_alarm(listener);
 }
 
-static void arrive(struct sock *listener, struct sock *sock)
+static void add_incoming(struct sock *listener, struct sock *sock)
 {
     struct queue *home = lock_home(sock);
 
@@ -273,7 +273,7 @@ static void arrive(struct sock *listener, struct sock *sock)
     xs_listener_match(listener);
 }
 
-static void broke(struct sock *sock)
+static void break_incoming(struct sock *sock)
 {
     struct queue *home = lock_home(sock);
 
@@ -286,9 +286,9 @@ void xs_incoming_event(struct sock *sock, const struct rdma_cm_event *event)
     struct sock *listener = sock->listener;
 
     if (sock->state == SOCK_HALF_OPEN && event->event == RDMA_CM_EVENT_ESTABLISHED) {
-        arrive(listener, sock);
+        add_incoming(listener, sock);
     } else if (sock->state == SOCK_ARRIVED && event->event == RDMA_CM_EVENT_DISCONNECTED) {
-        broke(sock);
+        break_incoming(sock);
     } else if (sock->state == SOCK_HALF_OPEN || event->event == RDMA_CM_EVENT_DEVICE_REMOVAL) {
         end_incoming(listener, sock);
         xs_listener_match(listener);
@@ -380,8 +380,8 @@ static bool make_room(struct sock *listener, bool alone, const struct sockaddr *
 /* Make the new socket's queue pair, and answer the peer. The id is moved to the channel of the socket's queue
  * for a moment, so that the queue pair is made on that queue's device context. Called with both locks; -1 and
  * errno. */
-static int answer(struct sock *listener, struct sock *sock, const struct request *request,
-                  const struct hello *peer)
+static int answer_peer(struct sock *listener, struct sock *sock, const struct request *request,
+                       const struct hello *peer)
 {
     const struct device *device = xs_device(sock->device);
     struct rdma_event_channel *channel = xs_queue_channel(atomic_load(&sock->home), sock->device);
@@ -421,11 +421,11 @@ static void begin_incoming(struct sock *listener, struct sock *sock, struct queu
     sock->alone = alone;
     sock->device = request->device;
     sock->id[sock->device] = request->id;
-    if (answer(listener, sock, request, peer) == 0) {
+    if (answer_peer(listener, sock, request, peer) == 0) {
         put_in(listener, sock);
     } else {
         xs_log("accepting a connection failed: %s", strerror(errno));
-        forget(sock);
+        free_incoming(sock);
     }
     xs_queue_unlock(home);
 }

@@ -55,7 +55,7 @@ static bool may_be_service(const char *service, bool *is_number)
     return port > 0 && port <= PORT_MAX;
 }
 
-static int check(const char *host, const char *service, bool *is_number)
+static int check_names(const char *host, const char *service, bool *is_number)
 {
     if (host == NULL || service == NULL)
         return xs_invalid("%s is NULL", host == NULL ? "host" : "service");
@@ -100,7 +100,7 @@ static void say_not_found(const struct lookup *lookup)
 
 /* Returns EMFILE or ENFILE if no descriptor is available, else 0. Without a descriptor getaddrinfo() can
  * neither read files nor ask a server, and reports that the name does not exist. */
-static int shortage(void)
+static int descriptor_shortage(void)
 {
     int fd = fds_own(open("/", O_PATH | O_CLOEXEC)), error = fd == -1 ? errno : 0;
 
@@ -122,7 +122,7 @@ static void look_up(struct lookup *lookup)
     lookup->error = getaddrinfo(lookup->host, lookup->service, &lookup->hints, &lookup->found);
     lookup->system_error = errno;
     if (may_be_shortage(lookup)) {
-        int error = shortage();
+        int error = descriptor_shortage();
 
         lookup->error = error != 0 ? EAI_SYSTEM : lookup->error;
         lookup->system_error = error != 0 ? error : lookup->system_error;
@@ -160,7 +160,7 @@ struct lookup *xs_lookup_new(const struct sock *sock, const char *host, const ch
     struct lookup *lookup;
     bool is_number = false;
 
-    if (check(host, service, &is_number) < 0)
+    if (check_names(host, service, &is_number) < 0)
         return NULL;
     lookup = calloc(1, sizeof(*lookup));
     if (lookup == NULL)
@@ -183,7 +183,7 @@ struct lookup *xs_lookup_new(const struct sock *sock, const char *host, const ch
 
 /* Notify the socket that there is an answer. Called with the lock, which it releases in between. xs_lookups_settle()
  * waits until no thread is in this function. */
-static void tell(struct sock *sock)
+static void notify_socket(struct sock *sock)
 {
     xs_sock_ref(sock);
     telling++;
@@ -195,7 +195,7 @@ static void tell(struct sock *sock)
     pthread_cond_broadcast(&told);
 }
 
-static void *run(void *unused)
+static void *run_lookups(void *unused)
 {
     struct lookup *lookup;
 
@@ -212,7 +212,7 @@ static void *run(void *unused)
         if (lookup->sock != NULL) {
             if (lookup->error != 0)
                 say_not_found(lookup);
-            tell(lookup->sock);
+            notify_socket(lookup->sock);
         } else {
             free_lookup(lookup);
         }
@@ -228,7 +228,7 @@ int xs_lookup_start(struct lookup *lookup, struct sock *sock)
 
     pthread_mutex_lock(&lock);
     if (threads < THREADS_MAX) {
-        error = threads_start(NULL, run);
+        error = threads_start(NULL, run_lookups);
         threads += error == 0;
     }
     if (threads > 0) { /* a running thread will process it */

@@ -18,7 +18,7 @@ _Static_assert(EXS_POLLIN == POLLIN && EXS_POLLOUT == POLLOUT && EXS_POLLERR == 
                    EXS_POLLHUP == POLLHUP && EXS_POLLNVAL == POLLNVAL,
                "what poll(2) says of ordinary descriptors");
 
-static short wanted(short events, short ready)
+static short wanted_events(short events, short ready)
 {
     return (short)(ready & (events | ALWAYS));
 }
@@ -54,7 +54,7 @@ bool xs_poll_claim(struct polling *polling)
 
 int xs_poll_tell(exs_pollfd_t *fd, short ready)
 {
-    fd->exs_revents = wanted(fd->exs_events, ready);
+    fd->exs_revents = wanted_events(fd->exs_events, ready);
     return fd->exs_revents != 0;
 }
 
@@ -73,7 +73,7 @@ void xs_poll_finish(struct polling *polling, const struct queue *locked)
     xs_op_complete(polling->op, 0);
 }
 
-static void leave(struct polled *polled)
+static void leave_socket(struct polled *polled)
 {
     LIST_REMOVE(polled, link);
     atomic_store(&polled->home, NULL);
@@ -88,10 +88,10 @@ void xs_poll_look(struct sock *sock)
         struct polling *polling = polled->polling;
 
         next = LIST_NEXT(polled, link);
-        if (wanted(polled->events, xs_ready(sock)) != 0 && xs_poll_claim(polling))
+        if (wanted_events(polled->events, xs_ready(sock)) != 0 && xs_poll_claim(polling))
             xs_poll_finish(polling, atomic_load(&sock->home));
         if (atomic_load(&polling->over))
-            leave(polled);
+            leave_socket(polled);
     }
     sock->is_followed = sock->state == SOCK_CLOSING || !LIST_EMPTY(&sock->polls);
 }
@@ -185,7 +185,7 @@ static short look_at_sock(struct sock *sock, bool runs)
 }
 
 /* Check all elements once, and record which of them are sockets. Returns how many are ready. */
-static int scan(struct polling *polling, bool runs)
+static int scan_elements(struct polling *polling, bool runs)
 {
     int ready = 0;
 
@@ -235,7 +235,7 @@ struct polling *xs_poll_now(exs_pollfd_t *fds, int count, int *ready)
     struct polling *polling = new_polling(fds, count);
 
     if (polling != NULL)
-        *ready = scan(polling, true);
+        *ready = scan_elements(polling, true);
     return polling;
 }
 
@@ -285,7 +285,7 @@ static int begin_sock(struct polled *polled, struct sock *sock, struct queue *qu
 }
 
 /* Returns 0, or -1 and errno; the poll may be over in both cases. */
-static int begin(struct polling *polling, struct queue *queue)
+static int begin_poll(struct polling *polling, struct queue *queue)
 {
     if (xs_poll_begin_others(polling, queue) < 0)
         return -1;
@@ -305,7 +305,7 @@ static int begin(struct polling *polling, struct queue *queue)
     return 0;
 }
 
-static int start(struct polling *polling, struct queue *queue, uint64_t limit, exs_ahandle_t ahandle)
+static int start_poll(struct polling *polling, struct queue *queue, uint64_t limit, exs_ahandle_t ahandle)
 {
     polling->op = xs_op_new(queue, NULL, EXS_EVT_POLL, -1, ahandle, NULL);
     if (polling->op == NULL)
@@ -317,12 +317,12 @@ static int start(struct polling *polling, struct queue *queue, uint64_t limit, e
     polling->deadline = ns_after(now_ns(), limit);
     event->exs_evt_pollfds = polling->fds;
     event->exs_evt_pollfd_cnt = polling->count;
-    event->exs_evt_ready = scan(polling, false);
+    event->exs_evt_ready = scan_elements(polling, false);
     if (event->exs_evt_ready > 0) {
         xs_op_complete(polling->op, 0);
         return 0;
     }
-    if (begin(polling, queue) == 0 || !xs_poll_claim(polling))
+    if (begin_poll(polling, queue) == 0 || !xs_poll_claim(polling))
         return 0;
     int saved = errno;
 
@@ -338,7 +338,7 @@ int xs_poll_wait(struct polling *polling, uint64_t limit, exs_qhandle_t qhandle)
 
     if (queue == NULL)
         return xs_no_queue(qhandle);
-    int result = start(polling, queue, limit, NULL);
+    int result = start_poll(polling, queue, limit, NULL);
 
     xs_queue_put(queue);
     return result;
@@ -352,7 +352,7 @@ int xs_poll_start(exs_pollfd_t *fds, int count, uint64_t limit, exs_qhandle_t qh
         return qhandle == NULL ? xs_invalid("qhandle is NULL, and flags has no EXS_BLOCK")
                                : xs_no_queue(qhandle);
     struct polling *polling = new_polling(fds, count);
-    int result = polling != NULL ? start(polling, queue, limit, ahandle) : -1;
+    int result = polling != NULL ? start_poll(polling, queue, limit, ahandle) : -1;
 
     if (polling != NULL)
         xs_poll_put(polling);

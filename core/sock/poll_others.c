@@ -13,7 +13,7 @@
 /* Poll the descriptors once, and set their revents. Returns how many are ready; 0 if interrupted by a signal.
  * ppoll() accepts no more elements than the process may have descriptors, but an application may name one
  * several times: then the array is split. */
-static int look(struct pollfd *others, int count)
+static int poll_descriptors(struct pollfd *others, int count)
 {
     const struct timespec at_once = {0};
     int half = count / 2, ready = count > 0 ? ppoll(others, (nfds_t)count, &at_once, NULL) : 0;
@@ -23,7 +23,7 @@ static int look(struct pollfd *others, int count)
             others[i].revents = 0;
         return ready > 0 ? ready : 0;
     }
-    return look(others, half) + look(others + half, count - half);
+    return poll_descriptors(others, half) + poll_descriptors(others + half, count - half);
 }
 
 int xs_poll_tell_others(struct polling *polling)
@@ -31,7 +31,7 @@ int xs_poll_tell_others(struct polling *polling)
     const struct pollfd *other = polling->others;
     int ready = 0;
 
-    if (look(polling->others, polling->other_count) <= 0)
+    if (poll_descriptors(polling->others, polling->other_count) <= 0)
         return 0;
     for (int i = 0; i < polling->count; i++) {
         if (polling->polled[i].is_other)

@@ -65,7 +65,7 @@ static void get_receive_buffer(const struct sock *sock, union value *value)
     value->number = sock_is_stream(sock) ? (int)xs_recv_ring_size(sock) : 0;
 }
 
-static int positive(const union value *value)
+static int check_positive(const union value *value)
 {
     return value->number > 0 ? 0 : xs_invalid("invalid buffer size %d", value->number);
 }
@@ -78,7 +78,7 @@ static int set_receive_buffer(struct sock *sock, const union value *value)
 
     if (!sock_is_stream(sock))
         return xs_fails(ENOPROTOOPT);
-    if (positive(value) < 0)
+    if (check_positive(value) < 0)
         return -1;
     if (sock->state == SOCK_CONNECTING || sock->state == SOCK_CONNECTED)
         return xs_fails(EISCONN);
@@ -95,7 +95,7 @@ static void get_send_buffer(const struct sock *sock, union value *value)
 
 static int set_send_buffer(struct sock *sock, const union value *value)
 {
-    if (positive(value) < 0)
+    if (check_positive(value) < 0)
         return -1;
     sock->options.send_buffer = value->number < INT_MAX ? value->number : 0;
     xs_sends_bound_changed(sock);
@@ -176,7 +176,7 @@ static int set_linger(struct sock *sock, const union value *value)
 #define COUNT_MAX 127
 #define USER_TIMEOUT_MAX (KEEP_MAX * 1000) /* ms */
 
-static int changed(struct sock *sock)
+static int restart_probe(struct sock *sock)
 {
     if (sock->state == SOCK_CONNECTED)
         xs_probe_start(sock->conn);
@@ -191,7 +191,7 @@ static void get_keeps_alive(const struct sock *sock, union value *value)
 static int set_keeps_alive(struct sock *sock, const union value *value)
 {
     sock->options.keeps_alive = value->number != 0;
-    return changed(sock);
+    return restart_probe(sock);
 }
 
 static void get_chosen(uint32_t chosen, int otherwise, union value *value)
@@ -204,7 +204,7 @@ static int set_chosen(struct sock *sock, const union value *value, int most, uin
     if (value->number < 1 || value->number > most)
         return xs_invalid("%d is not from 1 to %d", value->number, most);
     *chosen = (uint32_t)value->number;
-    return changed(sock);
+    return restart_probe(sock);
 }
 
 static void get_keep_idle(const struct sock *sock, union value *value)
@@ -304,7 +304,7 @@ static const struct option options[] = {
 };
 
 /* NULL and ENOPROTOOPT. */
-static const struct option *find(const struct sock *sock, int level, int name)
+static const struct option *find_option(const struct sock *sock, int level, int name)
 {
     bool has_level = level != IPPROTO_IPV6 || sock->family == PF_INET6;
 
@@ -317,7 +317,7 @@ static const struct option *find(const struct sock *sock, int level, int name)
 }
 
 /* Copy as much of the value as fits, like getsockopt(2). */
-static int answer(const struct sock *sock, const struct option *option, void *value, socklen_t *value_len)
+static int get_option(const struct sock *sock, const struct option *option, void *value, socklen_t *value_len)
 {
     union value held;
     socklen_t size = option->size;
@@ -340,7 +340,7 @@ int exs_getsockopt(int sockno, int level, int option, void *value, socklen_t *va
 
     if (sock == NULL)
         return -1;
-    const struct option *found = find(sock, level, option);
+    const struct option *found = find_option(sock, level, option);
 
     if (found == NULL)
         ;
@@ -349,12 +349,12 @@ int exs_getsockopt(int sockno, int level, int option, void *value, socklen_t *va
     else if (*value_len > INT_MAX)
         xs_invalid("value_len is %d", (int)*value_len);
     else
-        result = answer(sock, found, value, value_len);
+        result = get_option(sock, found, value, value_len);
     xs_sock_put_locked(sock);
     return result;
 }
 
-static int change(struct sock *sock, const struct option *option, const void *value, socklen_t value_len)
+static int change_option(struct sock *sock, const struct option *option, const void *value, socklen_t value_len)
 {
     union value wanted;
 
@@ -376,8 +376,8 @@ int exs_setsockopt(int sockno, int level, int option, const void *value, socklen
 
     if (sock == NULL)
         return -1;
-    const struct option *found = find(sock, level, option);
-    int result = found != NULL ? change(sock, found, value, value_len) : -1;
+    const struct option *found = find_option(sock, level, option);
+    int result = found != NULL ? change_option(sock, found, value, value_len) : -1;
 
     xs_sock_put_locked(sock);
     return result;

@@ -150,7 +150,7 @@ static void start_tcp_beside(struct cm_id *id)
         go_on_beside(id);
 }
 
-static int start(struct cm_id *id)
+static int start_request(struct cm_id *id)
 {
     id->asked_tcp = id->asked_ib = id->tcp_refused = false;
     id->slot = 0;
@@ -250,7 +250,7 @@ void cm_active_unheard(struct cm_id *id)
 
 /* Postpones the request for a while, if shared memory can't be offered because too many connections are being set
  * up. */
-static bool postpone(struct cm_id *id)
+static bool postpone_request(struct cm_id *id)
 {
     if (id->postponed >= cm_link_tries(id))
         return false;
@@ -262,7 +262,7 @@ static bool postpone(struct cm_id *id)
 
 /* TCP is established: sends the request. The queue pair is described only now, because the route's MTU was not
  * known. */
-static void request(struct cm_id *id)
+static void send_request(struct cm_id *id)
 {
     int error = cm_id_addresses(id);
 
@@ -272,7 +272,7 @@ static void request(struct cm_id *id)
         cm_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, -error);
         return;
     }
-    if (postpone(id))
+    if (postpone_request(id))
         return;
     id->state = CM_REQUEST_SENT;
     id->own.mra = !cm_is_datagram(id);
@@ -291,7 +291,7 @@ static bool met_itself(int fd)
     return memcmp(&local, &remote, sizeof local) == 0;
 }
 
-static void connected(struct cm_id *id)
+static void tcp_connected(struct cm_id *id)
 {
     int error = 0;
     socklen_t length = sizeof error;
@@ -306,10 +306,10 @@ static void connected(struct cm_id *id)
     }
     cm_ib_close(id); /* withdraws the parallel attempt */
     id->transport = &cm_tcp;
-    request(id);
+    send_request(id);
 }
 
-static void accepted(struct cm_id *id)
+static void rep_received(struct cm_id *id)
 {
     const struct cm_message rtu = {.type = CM_RTU};
     int error;
@@ -341,7 +341,7 @@ static void accepted(struct cm_id *id)
     cm_post(id, CM_KIND_CONNECT, RDMA_CM_EVENT_ESTABLISHED, 0);
 }
 
-static void rejected(struct cm_id *id)
+static void rej_received(struct cm_id *id)
 {
     int status = id->peer.reason == CM_OTHER_VERSION ? -EPROTONOSUPPORT : id->peer.reason;
 
@@ -354,23 +354,23 @@ static void rejected(struct cm_id *id)
 void cm_active_answered(struct cm_id *id)
 {
     if (id->peer.type == CM_REP)
-        accepted(id);
+        rep_received(id);
     else if (id->peer.type == CM_REJ)
-        rejected(id);
+        rej_received(id);
     else
         cm_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, -EPROTO);
 }
 
 /* The host has a listener, which has received the request: its application gets more time than a host that sends
  * nothing, which may be a TCP server that does not know this protocol. */
-static void received(struct cm_id *id)
+static void answer_received(struct cm_id *id)
 {
     id->own.mra = false;
     id->in_length = 0;
     cm_timer_start(id, CM_TIMEOUT_HANDSHAKE);
 }
 
-static void answer(struct cm_id *id)
+static void receive_answer(struct cm_id *id)
 {
     int result = cm_receive(id);
 
@@ -385,7 +385,7 @@ static void answer(struct cm_id *id)
     else if (result < 0 || !cm_message_decode(&id->peer, id->in))
         cm_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, -EPROTO);
     else if (id->peer.type == CM_MRA && id->own.mra)
-        received(id);
+        answer_received(id);
     else if (cm_is_datagram(id) && id->peer.type == CM_REJ && id->peer.reason == CM_INVALID_SERVICE)
         tcp_failed(id, ECONNREFUSED); /* a listener of another number */
     else if (cm_is_datagram(id) && cm_datagram_take_claim(id))
@@ -397,9 +397,9 @@ static void answer(struct cm_id *id)
 void cm_active_ready(struct cm_id *id, uint32_t events)
 {
     if (id->state == CM_REQUEST_SENT)
-        answer(id);
+        receive_answer(id);
     else if ((events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) != 0)
-        connected(id);
+        tcp_connected(id);
 }
 
 /* The host answers at RoCE's port and its application takes time; the TCP attempt ends. */
@@ -417,11 +417,11 @@ void cm_active_expired(struct cm_id *id)
         return;
     }
     if (id->state == CM_TCP_CONNECTING && id->fd != -1 && id->postponed > 0) {
-        request(id);
+        send_request(id);
         return;
     }
     if (id->state == CM_TCP_CONNECTING && id->fd == -1) {
-        int error = start(id);
+        int error = start_request(id);
 
         if (error != 0)
             tcp_failed(id, error);
@@ -452,7 +452,7 @@ static void request_at_once(struct cm_id *id)
     if (id->fd == -1 || (!cm_is_shared() && fds_rank(id->fd) >= 2 * fds_share(0, UINT_MAX / 2)))
         return;
     if (poll(&poller, 1, 0) == 1)
-        connected(id);
+        tcp_connected(id);
 }
 
 int soft_connect(struct rdma_cm_id *public, struct rdma_conn_param *param)
@@ -465,7 +465,7 @@ int soft_connect(struct rdma_cm_id *public, struct rdma_conn_param *param)
     if (id->state == CM_ROUTE_RESOLVED && public->qp_type != IBV_QPT_XRC_RECV) /* XRC receivers don't connect */
         error = cm_is_datagram(id) ? cm_datagram_question(id, param) : cm_conn_param(id, param, CM_REQ_PRIVATE);
     if (error == 0) {
-        error = start(id);
+        error = start_request(id);
         if (network_error(error)) {
             tcp_failed(id, error);
             error = 0;

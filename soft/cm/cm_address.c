@@ -95,7 +95,7 @@ static int find_route(struct cm_id *id, const struct sockaddr *dst)
 }
 
 /* Sets source and destination. A bound identifier keeps its source address; `src` is then ignored. */
-static int resolve(struct cm_id *id, const struct sockaddr *src, const struct sockaddr *dst)
+static int set_addresses(struct cm_id *id, const struct sockaddr *src, const struct sockaddr *dst)
 {
     int error;
 
@@ -126,7 +126,7 @@ int soft_resolve_addr(struct rdma_cm_id *public, struct sockaddr *src, struct so
 {
     struct cm_id *id = cm_id_of(public);
     struct cm_channel *channel = cm_lock(id);
-    int error = resolve(id, src, dst);
+    int error = set_addresses(id, src, dst);
 
     (void)timeout_ms;
     cm_unlock(channel);

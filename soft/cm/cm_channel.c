@@ -145,7 +145,7 @@ struct cm_channel *cm_lock(struct cm_id *id)
     }
 }
 
-static void ring(struct cm_channel *channel)
+static void update_signal(struct cm_channel *channel)
 {
     cm_timer_settle(channel);
     waitset_flag(&channel->waits, !TAILQ_EMPTY(&channel->pending));
@@ -155,7 +155,7 @@ void cm_unlock(struct cm_channel *channel)
 {
     int error = errno;
 
-    ring(channel);
+    update_signal(channel);
     soft_mutex_unlock(&channel->lock);
     errno = error;
 }
@@ -194,7 +194,7 @@ void cm_await_acknowledgement(struct cm_id *id)
 {
     struct cm_channel *channel = cm_channel_of(id);
 
-    ring(channel);
+    update_signal(channel);
     while (id->unacknowledged > 0)
         pthread_cond_wait(&channel->acknowledged, &channel->lock);
 }
@@ -211,7 +211,7 @@ void cm_want(struct cm_id *id, uint32_t events)
     waitset_change(&cm_channel_of(id)->waits, id->fd, events, id);
 }
 
-static void ready(struct cm_id *id, uint32_t events)
+static void handle_ready(struct cm_id *id, uint32_t events)
 {
     if (id->out_length > 0 && (events & EPOLLOUT) != 0)
         cm_send_rest(id);
@@ -236,7 +236,7 @@ static void ready(struct cm_id *id, uint32_t events)
 
 /* Handles expired timers. Uses one time for all, so that a timer that is started again here does not expire in this
  * call. */
-static void expire(struct cm_channel *channel)
+static void handle_timers(struct cm_channel *channel)
 {
     uint64_t now = now_ns();
     struct cm_id *id;
@@ -254,7 +254,7 @@ static void expire(struct cm_channel *channel)
 }
 
 /* Handles ready sockets, one at a time, because handling one may free the identifier of the next. */
-static void progress(struct cm_channel *channel)
+static void handle_sockets(struct cm_channel *channel)
 {
     struct epoll_event event;
 
@@ -262,10 +262,10 @@ static void progress(struct cm_channel *channel)
         if (event.data.ptr == &channel->ib) {
             cm_ib_ready(channel);
         } else if (event.data.ptr != NULL) {
-            ready(event.data.ptr, event.events);
+            handle_ready(event.data.ptr, event.events);
         } else {
-            ring(channel);
-            expire(channel);
+            update_signal(channel);
+            handle_timers(channel);
         }
     }
 }
@@ -313,7 +313,7 @@ static void give_event(struct cm_channel *channel, struct cm_event *event)
         free(event);
 }
 
-static int deliver(struct cm_channel *channel, struct rdma_cm_event **out)
+static int deliver_event(struct cm_channel *channel, struct rdma_cm_event **out)
 {
     struct cm_pending *pending = TAILQ_FIRST(&channel->pending);
     struct cm_event *event = take_event(channel);
@@ -357,7 +357,7 @@ static bool stop_waiting(struct cm_channel *channel)
     return true;
 }
 
-static void cancelled(void *arg)
+static void wait_cancelled(void *arg)
 {
     struct cm_channel *channel = arg;
 
@@ -376,7 +376,7 @@ static int wait_readable(struct cm_channel *channel)
 
     channel->waiters++;
     cm_unlock(channel);
-    pthread_cleanup_push(cancelled, channel);
+    pthread_cleanup_push(wait_cancelled, channel);
     result = poll(&fd, 1, -1);
     error = errno;
     pthread_cleanup_pop(0);
@@ -396,9 +396,9 @@ static int next_event(struct cm_channel *channel, struct rdma_cm_event **event)
         int flags;
 
         if (TAILQ_EMPTY(&channel->pending))
-            progress(channel);
+            handle_sockets(channel);
         if (!TAILQ_EMPTY(&channel->pending))
-            return deliver(channel, event);
+            return deliver_event(channel, event);
         if (channel->public.fd == -1) /* a quiet channel: its user sleeps on the wait set */
             return cm_result(EAGAIN);
         flags = fcntl(channel->public.fd, F_GETFL);

@@ -101,7 +101,7 @@ void cm_timewait_expired(struct cm_id *id)
     cm_post(id, CM_KIND_TIMEWAIT, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
 }
 
-static void disconnected(struct cm_id *id, int status)
+static void set_disconnected(struct cm_id *id, int status)
 {
     cm_id_close(id);
     id->state = CM_DISCONNECTED;
@@ -115,7 +115,7 @@ void cm_ended(struct cm_id *id, int status)
 {
     if (id->state != CM_DISCONNECTED)
         cm_qp_drain(id);
-    disconnected(id, status);
+    set_disconnected(id, status);
 }
 
 /* The socket of an established connection is readable: the peer has sent DREQ, or its kernel has closed the stream. */
@@ -160,7 +160,7 @@ int soft_disconnect(struct rdma_cm_id *public)
             break;
         if (id->state == CM_ESTABLISHED || id->state == CM_RESPONDED)
             cm_send(id, &dreq);
-        disconnected(id, 0);
+        set_disconnected(id, 0);
         break;
     case CM_DISCONNECTED:
         cm_qp_error(id);

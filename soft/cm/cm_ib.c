@@ -64,7 +64,7 @@ void cm_ib_close(struct cm_id *id)
 
 /* ---- The transport ---- */
 
-static int names(const struct cm_id *id, union soft_addr *local, union soft_addr *remote)
+static int ib_names(const struct cm_id *id, union soft_addr *local, union soft_addr *remote)
 {
     const struct rdma_addr *addr = &id->public.route.addr;
 
@@ -77,7 +77,7 @@ static int names(const struct cm_id *id, union soft_addr *local, union soft_addr
     return 0;
 }
 
-static enum ibv_mtu mtu(const struct cm_id *id)
+static enum ibv_mtu ib_mtu(const struct cm_id *id)
 {
     return id->route_mtu;
 }
@@ -134,8 +134,8 @@ static void ib_transport_send(struct cm_id *id, const struct cm_message *message
 
 const struct cm_transport cm_ib = {
     .meets = false,
-    .names = names,
-    .mtu = mtu,
+    .names = ib_names,
+    .mtu = ib_mtu,
     .round_trip = round_trip,
     .send = ib_transport_send,
 };
@@ -185,7 +185,7 @@ static int find_way(struct cm_id *id, const struct ib_news *news)
 }
 
 /* Makes a child of the listener for a request, like that of a TCP connection. */
-static void requested(struct cm_id *listener, const struct ib_news *news)
+static void req_received(struct cm_id *listener, const struct ib_news *news)
 {
     struct cm_id *id = cm_id_new(cm_channel_of(listener), listener->public.ps);
 
@@ -242,7 +242,7 @@ static struct ib_message make_request(const struct cm_id *id)
                 .ack_timeout = id->ack_timeout > CM_IB_ACK_TIMEOUT ? id->ack_timeout : CM_IB_ACK_TIMEOUT},
     };
 
-    (void)names(id, &local, &remote);
+    (void)ib_names(id, &local, &remote);
     req.req.service = ib_service(IB_SPACE_TCP, ntohs(remote.in.sin_port));
     memcpy(req.req.local_gid, addr->addr.ibaddr.sgid.raw, IB_GID_BYTES);
     memcpy(req.req.remote_gid, addr->addr.ibaddr.dgid.raw, IB_GID_BYTES);
@@ -251,7 +251,7 @@ static struct ib_message make_request(const struct cm_id *id)
     return req;
 }
 
-static struct ib_end *request(struct cm_id *id, const struct soft_path *path)
+static struct ib_end *send_req(struct cm_id *id, const struct soft_path *path)
 {
     struct ib_message req = make_request(id);
 
@@ -269,14 +269,14 @@ int cm_ib_connect(struct cm_id *id)
     if (error == 0)
         error = open_box(channel);
     if (error == 0)
-        error = names(id, &path.local, &path.remote);
+        error = ib_names(id, &path.local, &path.remote);
     if (error == 0)
         error = cm_socket_route_mtu(&path.local, &path.remote, &id->route_mtu);
     if (error == 0 && !cm_is_datagram(id))
         error = cm_qp_describe(id, CM_REQ);
     if (error != 0)
         return error;
-    id->ib = cm_is_datagram(id) ? cm_ib_ask(id, &path) : request(id, &path);
+    id->ib = cm_is_datagram(id) ? cm_ib_ask(id, &path) : send_req(id, &path);
     if (id->ib == NULL)
         return errno;
     id->state = CM_REQUEST_SENT;
@@ -316,7 +316,7 @@ static bool is_connected(const struct cm_id *id)
     return id->state == CM_ESTABLISHED || id->state == CM_RESPONDED || id->state == CM_DISCONNECTED;
 }
 
-static void rejected(struct cm_id *id, const struct ib_news *news)
+static void rej_received(struct cm_id *id, const struct ib_news *news)
 {
     if (is_connected(id)) {
         cm_ended(id, 0);
@@ -330,7 +330,7 @@ static void rejected(struct cm_id *id, const struct ib_news *news)
 }
 
 /* The connection has ended. If it is not ESTABLISHED yet, the RTU was lost, but the message after it was not. */
-static void disconnected(struct cm_id *id, int status)
+static void dreq_received(struct cm_id *id, int status)
 {
     if (id->state == CM_REPLIED)
         cm_passive_established(id);
@@ -338,7 +338,7 @@ static void disconnected(struct cm_id *id, int status)
         cm_ended(id, status);
 }
 
-static void happened(struct cm_id *id, const struct ib_news *news)
+static void handle_event(struct cm_id *id, const struct ib_news *news)
 {
     if (id->state == CM_REQUESTED) {
         taken_back(id);
@@ -354,7 +354,7 @@ static void happened(struct cm_id *id, const struct ib_news *news)
             cm_passive_established(id);
         break;
     case IB_EV_REJECTED:
-        rejected(id, news);
+        rej_received(id, news);
         break;
     case IB_EV_UNREACHABLE:
         memset(&id->peer, 0, sizeof id->peer); /* the event has no private data */
@@ -371,10 +371,10 @@ static void happened(struct cm_id *id, const struct ib_news *news)
         cm_ib_answered(id, &news->said);
         break;
     case IB_EV_DISCONNECTED:
-        disconnected(id, 0);
+        dreq_received(id, 0);
         break;
     case IB_EV_UNANSWERED:
-        disconnected(id, -ETIMEDOUT);
+        dreq_received(id, -ETIMEDOUT);
         break;
     case IB_EV_OVER:
         break;
@@ -388,7 +388,7 @@ void cm_ib_ready(struct cm_channel *channel)
     if (!ib_port_next(&channel->ib, &news))
         return;
     if (news.requested)
-        requested(news.user, &news);
+        req_received(news.user, &news);
     else
-        happened(news.user, &news);
+        handle_event(news.user, &news);
 }

@@ -226,7 +226,7 @@ static int move_watch(struct cm_id *id, struct cm_channel *from, struct cm_chann
     return error;
 }
 
-static int move(struct cm_id *id, struct cm_channel *from, struct cm_channel *to)
+static int move_id(struct cm_id *id, struct cm_channel *from, struct cm_channel *to)
 {
     int error = id->ib == NULL ? 0 : cm_ib_move(id, to);
 
@@ -240,7 +240,7 @@ static int move(struct cm_id *id, struct cm_channel *from, struct cm_channel *to
     return 0;
 }
 
-static int migrate(struct cm_id *id, struct cm_channel *from, struct cm_channel *to)
+static int migrate_to_channel(struct cm_id *id, struct cm_channel *from, struct cm_channel *to)
 {
     bool follows = id->public.verbs != NULL && id->public.qp == NULL; /* a queue pair stays in its context */
     struct ibv_context *context = follows ? cm_context(to) : id->public.verbs;
@@ -249,13 +249,13 @@ static int migrate(struct cm_id *id, struct cm_channel *from, struct cm_channel 
 
     if (follows && context == NULL)
         return errno;
-    error = move(id, from, to);
+    error = move_id(id, from, to);
     if (error != 0)
         return error;
     id->public.verbs = context;
     /* Requests that were not delivered yet follow their listener; those that can't are closed. */
     TAILQ_FOREACH (child, &id->children, child) {
-        if (migrate(child, from, to) != 0)
+        if (migrate_to_channel(child, from, to) != 0)
             cm_id_close(child);
     }
     return 0;
@@ -275,7 +275,7 @@ int soft_migrate_id(struct rdma_cm_id *public, struct rdma_event_channel *channe
     if (from == to)
         return 0;
     lock_both(from, to);
-    error = migrate(id, from, to);
+    error = migrate_to_channel(id, from, to);
     if (error == 0)
         id->sync = own != NULL;
     cm_unlock(from);

@@ -83,7 +83,7 @@ static struct shm_peer *offer_in_turn(struct cm_id *id, struct shm *shm, const u
 }
 
 /* Offers shared memory to the peer. NULL, and id->refusal. */
-static struct shm_peer *offer(struct cm_id *id, struct shm *shm, const union soft_addr *remote)
+static struct shm_peer *offer_shm(struct cm_id *id, struct shm *shm, const union soft_addr *remote)
 {
     if (id->own.private_length > CM_REQ_PRIVATE - CM_TOKEN) {
         id->refusal = (struct shm_refusal){"the request's private data leaves no room to offer memory", 0};
@@ -117,7 +117,7 @@ void cm_link_describe(struct cm_id *id, const union soft_addr *remote)
         id->offered = NULL;
     }
     if (own->type == CM_REQ)
-        id->offered = offer(id, shm, remote);
+        id->offered = offer_shm(id, shm, remote);
     else if (own->type == CM_REP && id->offered == NULL) /* else an earlier attempt to accept has taken it */
         id->offered = take_up(id, shm);
     own->shm = id->offered != NULL;
@@ -173,7 +173,7 @@ static struct shm_refusal why_not_shm(const struct cm_id *id)
 }
 
 /* With EXS_DEBUG, prints a line for each connection. */
-static void tell(const struct cm_id *id, const char *link)
+static void log_link(const struct cm_id *id, const char *link)
 {
     char host[INET6_ADDRSTRLEN] = "?";
     union soft_addr local, remote = {0};
@@ -215,7 +215,7 @@ static int choose_tcp(struct cm_id *id, struct soft_path *path)
     spare_udp(id, false);
     path->link = &id->tcp->link;
     atomic_fetch_add(&chosen.tcp, 1);
-    tell(id, "tcp");
+    log_link(id, "tcp");
     return 0;
 }
 
@@ -233,7 +233,7 @@ int cm_link_choose(struct cm_id *id, struct soft_path *path)
             return choose_tcp(id, path);
         id->names_udp = false;
         atomic_fetch_add(&chosen.udp, 1);
-        tell(id, "udp");
+        log_link(id, "udp");
         return 0;
     }
     if (id->own.type == CM_REQ && (error = shm_accepted(peer)) != 0)
@@ -243,7 +243,7 @@ int cm_link_choose(struct cm_id *id, struct soft_path *path)
     spare_udp(id, false);
     path->link = &peer->link;
     atomic_fetch_add(&chosen.shm, 1);
-    tell(id, "shm");
+    log_link(id, "shm");
     return 0;
 }
 

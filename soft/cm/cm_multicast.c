@@ -31,7 +31,7 @@ static bool is_group(const struct sockaddr *addr)
            IN6_IS_ADDR_MULTICAST(&((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr);
 }
 
-static struct cm_join *find(struct cm_id *id, const union ibv_gid *gid)
+static struct cm_join *find_join(struct cm_id *id, const union ibv_gid *gid)
 {
     struct cm_join *join;
 
@@ -42,7 +42,7 @@ static struct cm_join *find(struct cm_id *id, const union ibv_gid *gid)
     return NULL;
 }
 
-static void leave(struct cm_id *id, struct cm_join *join)
+static void leave_group(struct cm_id *id, struct cm_join *join)
 {
     cm_unpost_pending(id, &join->pending);
     if (join->attached && id->public.qp != NULL)
@@ -67,11 +67,11 @@ static int join_group(struct cm_id *id, const struct sockaddr *addr, bool receiv
         addr->sa_family != id->public.route.addr.src_addr.sa_family)
         return EINVAL;
     soft_gid_of(&gid, addr);
-    join = find(id, &gid);
+    join = find_join(id, &gid);
     if (join != NULL && !is_useless(join))
         return EADDRINUSE;
     if (join != NULL)
-        leave(id, join);
+        leave_group(id, join);
     join = calloc(1, sizeof *join);
     if (join == NULL)
         return ENOMEM;
@@ -96,7 +96,7 @@ int soft_join_multicast(struct rdma_cm_id *public, const struct sockaddr *addr, 
 /* ---- The event ---- */
 
 /* Attaches the queue pair, which may have been created after the group was joined, when the event is delivered. */
-static void attach(struct cm_id *id, struct cm_join *join, struct rdma_cm_event *event)
+static void attach_qp(struct cm_id *id, struct cm_join *join, struct rdma_cm_event *event)
 {
     int error = soft_attach_mcast(id->public.qp, &join->gid, 0);
 
@@ -121,7 +121,7 @@ void cm_multicast_describe(struct cm_id *id, const struct cm_pending *pending, s
     };
     event->param.ud.ah_attr.grh.hop_limit = HOP_LIMIT;
     if (join->receives && id->public.qp != NULL)
-        attach(id, join, event);
+        attach_qp(id, join, event);
 }
 
 /* ---- Leaving ---- */
@@ -135,10 +135,10 @@ int soft_leave_multicast(struct rdma_cm_id *public, const struct sockaddr *addr)
 
     if (cm_addr_size(addr) > 0) {
         soft_gid_of(&gid, addr);
-        join = find(id, &gid);
+        join = find_join(id, &gid);
     }
     if (join != NULL)
-        leave(id, join);
+        leave_group(id, join);
     cm_unlock(channel);
     return cm_result(join != NULL ? 0 : EADDRNOTAVAIL);
 }
@@ -157,5 +157,5 @@ void cm_multicast_detach(struct cm_id *id)
 void cm_multicast_leave_all(struct cm_id *id)
 {
     while (!LIST_EMPTY(&id->joins))
-        leave(id, LIST_FIRST(&id->joins));
+        leave_group(id, LIST_FIRST(&id->joins));
 }

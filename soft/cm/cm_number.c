@@ -159,7 +159,7 @@ bool cm_number_is_taken(const union soft_addr *addr, bool both)
 
 /* Binds the name, then checks for conflicts. So of two processes that take conflicting names at the same time at least
  * one sees the other's. 0 or an errno. */
-static int hold(int fd, const union soft_addr *addr, bool both)
+static int hold_name(int fd, const union soft_addr *addr, bool both)
 {
     struct name name = name_at(addr, both);
     struct sockaddr_un un;
@@ -182,7 +182,7 @@ static int hold_new(const union soft_addr *addr, bool both)
 
     if (fd == -1)
         return -1;
-    error = hold(fd, addr, both);
+    error = hold_name(fd, addr, both);
     if (error == 0)
         return fd;
     fds_close(fd);

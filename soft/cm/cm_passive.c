@@ -149,7 +149,7 @@ void cm_listener_ready(struct cm_id *listener)
 
 /* Sends a REJ, and waits until the peer has closed. Closing immediately, with unread bytes from the peer, would reset
  * the connection, and the REJ could be lost. */
-static void refuse(struct cm_id *id, uint16_t reason)
+static void send_reject(struct cm_id *id, uint16_t reason)
 {
     const struct cm_message rej = {.type = CM_REJ, .reason = reason};
 
@@ -175,7 +175,7 @@ bool cm_passive_requested(struct cm_id *id)
     return true;
 }
 
-static void requested(struct cm_id *id)
+static void req_received(struct cm_id *id)
 {
     const struct cm_message mra = {.type = CM_MRA};
 
@@ -192,12 +192,12 @@ static void requested(struct cm_id *id)
     } else if (!cm_passive_requested(id)) {
         id->listener->half_open++;
         cm_timer_start(id, CM_TIMEOUT_HALF_OPEN);
-        refuse(id, CM_NO_RESOURCES);
+        send_reject(id, CM_NO_RESOURCES);
     }
 }
 
 /* The reason to refuse a request for another kind of connection than the listener's; 0: none. */
-static uint16_t refusal(struct cm_id *id)
+static uint16_t refusal_reason(struct cm_id *id)
 {
     if (cm_is_datagram(id))
         return cm_datagram_is_asked(id) ? 0 : CM_INVALID_SERVICE;
@@ -214,17 +214,17 @@ static void half_open_ready(struct cm_id *id)
     if (result == 0)
         return;
     if (known && id->peer.type == wanted) {
-        reason = refusal(id);
+        reason = refusal_reason(id);
         if (reason != 0)
-            refuse(id, reason);
+            send_reject(id, reason);
         else
-            requested(id);
+            req_received(id);
     } else if (known && (id->peer.type == CM_REQ || id->peer.type == CM_SIDR_REQ)) {
         atomic_fetch_add(&counters.malformed, 1);
-        refuse(id, CM_INVALID_SERVICE); /* of the other port space */
+        send_reject(id, CM_INVALID_SERVICE); /* of the other port space */
     } else if (result == -EPROTONOSUPPORT) {
         atomic_fetch_add(&counters.version, 1);
-        refuse(id, CM_OTHER_VERSION);
+        send_reject(id, CM_OTHER_VERSION);
     } else {
         atomic_fetch_add(result == -EBADMSG      ? &counters.magic
                          : result == -ECONNRESET ? &counters.hung_up

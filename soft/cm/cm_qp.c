@@ -211,7 +211,7 @@ static uint8_t reads_max(const struct cm_id *id)
     return soft_query_device(id->public.verbs, &device) == 0 ? (uint8_t)device.max_qp_rd_atom : 0;
 }
 
-static uint8_t least(uint8_t one, uint8_t other)
+static uint8_t min_u8(uint8_t one, uint8_t other)
 {
     return one < other ? one : other;
 }
@@ -220,12 +220,12 @@ static uint8_t least(uint8_t one, uint8_t other)
  * maximum. */
 static uint8_t resources_of(const struct cm_id *id)
 {
-    return least(id->own.type != 0 ? id->own.responder_resources : id->peer.initiator_depth, reads_max(id));
+    return min_u8(id->own.type != 0 ? id->own.responder_resources : id->peer.initiator_depth, reads_max(id));
 }
 
 static uint8_t depth_of(const struct cm_id *id)
 {
-    return least(id->own.type != 0 ? id->own.initiator_depth : reads_max(id), id->peer.responder_resources);
+    return min_u8(id->own.type != 0 ? id->own.initiator_depth : reads_max(id), id->peer.responder_resources);
 }
 
 static unsigned access_of(const struct cm_id *id)
@@ -239,7 +239,7 @@ static unsigned access_of(const struct cm_id *id)
 
 static uint8_t mtu_of(const struct cm_id *id)
 {
-    return least(id->own.type != 0 ? id->own.mtu : (uint8_t)id->transport->mtu(id), id->peer.mtu);
+    return min_u8(id->own.type != 0 ? id->own.mtu : (uint8_t)id->transport->mtu(id), id->peer.mtu);
 }
 
 /* A reliable responder needs its responder resources and RNR timer, too. */

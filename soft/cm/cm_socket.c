@@ -90,7 +90,7 @@ uint64_t cm_socket_round_trip(int fd)
 }
 
 /* Replaces an IPv4-mapped address (::ffff:a.b.c.d) by the IPv4 address. */
-static void unmap(union soft_addr *addr)
+static void unmap_ipv4(union soft_addr *addr)
 {
     struct sockaddr_in plain = {.sin_family = AF_INET, .sin_port = addr->in.sin_port};
 
@@ -108,14 +108,14 @@ int cm_socket_names(int fd, union soft_addr *local, union soft_addr *remote)
     memset(local, 0, sizeof *local);
     if (getsockname(fd, &local->sa, &length) == -1)
         return errno;
-    unmap(local);
+    unmap_ipv4(local);
     if (remote == NULL)
         return 0;
     memset(remote, 0, sizeof *remote);
     length = sizeof *remote;
     if (getpeername(fd, &remote->sa, &length) == -1)
         return errno == ENOTCONN ? ECONNRESET : errno; /* the peer has reset it */
-    unmap(remote);
+    unmap_ipv4(remote);
     return 0;
 }
 

@@ -70,12 +70,12 @@ int cm_receive(struct cm_id *id)
     }
 }
 
-static int names(const struct cm_id *id, union soft_addr *local, union soft_addr *remote)
+static int stream_names(const struct cm_id *id, union soft_addr *local, union soft_addr *remote)
 {
     return cm_socket_names(id->fd, local, remote);
 }
 
-static enum ibv_mtu mtu(const struct cm_id *id)
+static enum ibv_mtu stream_mtu(const struct cm_id *id)
 {
     return cm_socket_mtu(id->fd);
 }
@@ -87,8 +87,8 @@ static uint64_t round_trip(const struct cm_id *id)
 
 const struct cm_transport cm_tcp = {
     .meets = true,
-    .names = names,
-    .mtu = mtu,
+    .names = stream_names,
+    .mtu = stream_mtu,
     .round_trip = round_trip,
     .send = stream_send,
 };

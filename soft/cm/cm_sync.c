@@ -21,7 +21,7 @@ static void forget_event(struct rdma_cm_id *public)
 }
 
 /* Converts an event's status to an errno; InfiniBand's reasons are positive. */
-static int failure(const struct rdma_cm_event *event)
+static int status_errno(const struct rdma_cm_event *event)
 {
     if (event->event == RDMA_CM_EVENT_REJECTED ||
         (event->event == RDMA_CM_EVENT_UNREACHABLE && event->status > 0))
@@ -38,7 +38,7 @@ int cm_complete(struct cm_id *id, int result)
     forget_event(public);
     if (soft_get_cm_event(public->channel, &public->event) == -1)
         return -1;
-    return cm_result(failure(public->event));
+    return cm_result(status_errno(public->event));
 }
 
 /* ---- Endpoints ---- */

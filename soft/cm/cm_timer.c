@@ -17,7 +17,7 @@ static const uint64_t limits[CM_TIMEOUTS] = {
     3 * NS_PER_S / 10, 20 * NS_PER_S, 98 * NS_PER_S, 10 * NS_PER_S, NS_PER_S / 10, 2 * NS_PER_S,
 };
 
-static void arm(struct cm_channel *channel, uint64_t deadline)
+static void arm_timer(struct cm_channel *channel, uint64_t deadline)
 {
     if (channel->public.fd == -1 && deadline < channel->waits.wakefd.at)
         waitset_time(&channel->waits, deadline);
@@ -47,7 +47,7 @@ void cm_timer_start(struct cm_id *id, enum cm_timeout timeout)
     id->timeout = timeout;
     id->deadline = now_ns() + limits[timeout];
     TAILQ_INSERT_TAIL(&channel->timeouts[timeout], id, timed);
-    arm(channel, id->deadline);
+    arm_timer(channel, id->deadline);
 }
 
 uint64_t cm_timer_elapsed(const struct cm_id *id)
@@ -79,7 +79,7 @@ void cm_timer_move(struct cm_id *id, struct cm_channel *from, struct cm_channel 
         TAILQ_INSERT_HEAD(queue, id, timed);
     else
         TAILQ_INSERT_AFTER(queue, before, id, timed);
-    arm(to, id->deadline);
+    arm_timer(to, id->deadline);
 }
 
 struct cm_id *cm_timer_expired(struct cm_channel *channel, uint64_t now)

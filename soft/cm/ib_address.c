@@ -31,7 +31,7 @@ bool ib_same_address(const union soft_addr *one, const union soft_addr *other)
     return IN6_ARE_ADDR_EQUAL(&one->in6.sin6_addr, &other->in6.sin6_addr);
 }
 
-static void put(uint8_t *at, const union soft_addr *addr)
+static void put_address(uint8_t *at, const union soft_addr *addr)
 {
     memset(at, 0, sizeof addr->in6.sin6_addr);
     if (addr->sa.sa_family == AF_INET)
@@ -45,11 +45,11 @@ void ib_address_encode(const union soft_addr *from, const union soft_addr *to, u
     bytes[0] = VERSION;
     bytes[1] = (uint8_t)((from->sa.sa_family == AF_INET ? IPV4 : IPV6) << 4);
     memcpy(bytes + 2, &from->in.sin_port, sizeof from->in.sin_port); /* at the same place in sockaddr_in6 */
-    put(bytes + FROM, from);
-    put(bytes + TO, to);
+    put_address(bytes + FROM, from);
+    put_address(bytes + TO, to);
 }
 
-static void get(union soft_addr *addr, sa_family_t family, const uint8_t *at)
+static void get_address(union soft_addr *addr, sa_family_t family, const uint8_t *at)
 {
     memset(addr, 0, sizeof *addr);
     addr->sa.sa_family = family;
@@ -74,8 +74,8 @@ bool ib_address_decode(union soft_addr *from, union soft_addr *to, const uint8_t
     unsigned version = bytes[1] >> 4;
     sa_family_t family = version == IPV4 ? AF_INET : AF_INET6;
 
-    get(from, family, bytes + FROM);
-    get(to, family, bytes + TO);
+    get_address(from, family, bytes + FROM);
+    get_address(to, family, bytes + TO);
     memcpy(&from->in.sin_port, bytes + 2, sizeof from->in.sin_port);
     return bytes[0] == VERSION && (version == IPV4 || version == IPV6) && is_host(from) && is_host(to);
 }

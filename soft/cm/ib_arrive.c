@@ -25,8 +25,8 @@ static bool is_before_established(const struct ib_conn *conn)
 }
 
 /* Finds a connection by its number here, and by the peer's number, if that is known. */
-static struct ib_conn *find(struct ib_world *world, const struct soft_path *from,
-                            const struct ib_message *message)
+static struct ib_conn *find_conn(struct ib_world *world, const struct soft_path *from,
+                                 const struct ib_message *message)
 {
     struct ib_conn *conn;
 
@@ -64,8 +64,8 @@ static struct ib_conn *find_stale(struct ib_world *world, const struct ib_conn *
     return NULL;
 }
 
-static void refuse(struct ib_world *world, const struct soft_path *to, const struct ib_message *message,
-                   enum ib_answered answered, enum ib_reason reason)
+static void send_rej(struct ib_world *world, const struct soft_path *to, const struct ib_message *message,
+                     enum ib_answered answered, enum ib_reason reason)
 {
     struct ib_message rej = {
         .type = IB_REJ,
@@ -90,7 +90,7 @@ static void end_stale(struct ib_world *world, struct ib_conn *conn)
 /* ---- Setting up ---- */
 
 /* A duplicate of a REQ: the answer was lost, or was not given yet. */
-static void repeated(struct ib_world *world, struct ib_conn *conn, const struct ib_message *req)
+static void repeat_answer(struct ib_world *world, struct ib_conn *conn, const struct ib_message *req)
 {
     struct ib_message mra = ib_answer(conn, IB_MRA);
 
@@ -101,7 +101,7 @@ static void repeated(struct ib_world *world, struct ib_conn *conn, const struct 
     else if (conn->state == IB_REP_SENT || conn->state == IB_REP_HEARD)
         world->send(world, &conn->path, conn->mad);
     else if (conn->state == IB_TIMEWAIT)
-        refuse(world, &conn->path, req, IB_TO_REQ, IB_STALE);
+        send_rej(world, &conn->path, req, IB_TO_REQ, IB_STALE);
 }
 
 /* Limits a time that a peer asks for, which may be hours. */
@@ -141,12 +141,12 @@ static void req_arrives(struct ib_world *world, const struct soft_path *from, co
     enum ib_reason why = IB_INVALID_SERVICE;
 
     if (conn != NULL) {
-        repeated(world, conn, req);
+        repeat_answer(world, conn, req);
         return;
     }
     stale = find_stale(world, NULL, from, req->req.ca_guid, req->req.qpn);
     if (stale != NULL) {
-        refuse(world, from, req, IB_TO_REQ, IB_STALE);
+        send_rej(world, from, req, IB_TO_REQ, IB_STALE);
         end_stale(world, stale);
         return;
     }
@@ -154,7 +154,7 @@ static void req_arrives(struct ib_world *world, const struct soft_path *from, co
     if (conn != NULL)
         take_request(world, conn, from, req);
     else if (why != 0)
-        refuse(world, from, req, IB_TO_REQ, why);
+        send_rej(world, from, req, IB_TO_REQ, why);
 }
 
 static void take_reply(struct ib_world *world, struct ib_conn *conn, const struct ib_message *rep)
@@ -163,7 +163,7 @@ static void take_reply(struct ib_world *world, struct ib_conn *conn, const struc
     struct ib_conn *stale = find_stale(world, conn, &from, rep->rep.ca_guid, rep->rep.qpn);
 
     if (stale != NULL) {
-        refuse(world, &from, rep, IB_TO_REP, IB_STALE);
+        send_rej(world, &from, rep, IB_TO_REP, IB_STALE);
         ib_rest(conn, IB_IDLE);
         world->tell(world, conn, IB_EV_UNREACHABLE, NULL);
         stale = find_stale(world, NULL, &from, rep->rep.ca_guid, rep->rep.qpn);
@@ -253,7 +253,7 @@ bool ib_is_unanswered(const struct ib_message *rej)
 static struct ib_conn *find_rejected(struct ib_world *world, const struct soft_path *from,
                                      const struct ib_message *rej)
 {
-    struct ib_conn *conn = rej->remote_id != 0 ? find(world, from, rej) : NULL;
+    struct ib_conn *conn = rej->remote_id != 0 ? find_conn(world, from, rej) : NULL;
 
     if (conn != NULL || !ib_is_unanswered(rej))
         return conn;
@@ -319,7 +319,7 @@ void ib_arrive(struct ib_world *world, const struct soft_path *from, const uint8
         look_up_arrives(world, from, &message);
         return;
     }
-    conn = message.type == IB_REJ ? find_rejected(world, from, &message) : find(world, from, &message);
+    conn = message.type == IB_REJ ? find_rejected(world, from, &message) : find_conn(world, from, &message);
     if (message.type == IB_DREQ)
         dreq_arrives(world, conn, from, &message);
     else if (conn == NULL)
@@ -337,7 +337,7 @@ void ib_arrive(struct ib_world *world, const struct soft_path *from, const uint8
 }
 
 /* The state that waits for an answer to this type of message; IDLE: none. */
-static enum ib_state unanswered(enum ib_type type)
+static enum ib_state awaiting_state(enum ib_type type)
 {
     if (type == IB_REQ)
         return IB_REQ_SENT;
@@ -356,7 +356,7 @@ void ib_absent(struct ib_world *world, const struct soft_path *path, const uint8
 
     if (!ib_decode(&message, mad))
         return;
-    state = unanswered(message.type);
+    state = awaiting_state(message.type);
     if (state == IB_IDLE)
         return;
     LIST_FOREACH (conn, &world->conns, all)

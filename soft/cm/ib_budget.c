@@ -16,7 +16,7 @@ static uint64_t hash_host(const uint64_t key[2], const union soft_addr *sender)
 }
 
 /* Adds a cost. False: more than a burst is unpaid already. */
-static bool pay(uint64_t *paid, uint64_t now, uint64_t cost)
+static bool add_cost(uint64_t *paid, uint64_t now, uint64_t cost)
 {
     uint64_t from = *paid > now ? *paid : now;
 
@@ -32,6 +32,6 @@ bool ib_budget_take(struct ib_budget *budget, const union soft_addr *sender, uin
     uint64_t port =
         soft_keyed_hash(budget->key, host ^ sender->in.sin_port); /* at the same place in sockaddr_in6 */
 
-    return pay(&budget->senders[port % IB_BUDGET_SENDERS], now, COST) &&
-           pay(&budget->hosts[host % IB_BUDGET_SENDERS], now, COST / IB_BUDGET_HOST);
+    return add_cost(&budget->senders[port % IB_BUDGET_SENDERS], now, COST) &&
+           add_cost(&budget->hosts[host % IB_BUDGET_SENDERS], now, COST / IB_BUDGET_HOST);
 }

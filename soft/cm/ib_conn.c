@@ -119,8 +119,8 @@ int ib_accept(struct ib_world *world, struct ib_conn *conn, struct ib_message *r
     return 0;
 }
 
-static void reject(struct ib_world *world, struct ib_conn *conn, enum ib_answered answered, unsigned reason,
-                   const void *data, size_t length)
+static void send_rej(struct ib_world *world, struct ib_conn *conn, enum ib_answered answered, unsigned reason,
+                     const void *data, size_t length)
 {
     struct ib_message rej = ib_answer(conn, IB_REJ);
 
@@ -151,9 +151,9 @@ int ib_refuse(struct ib_world *world, struct ib_conn *conn, unsigned reason, con
     if (length > ib_private(IB_REJ))
         return EINVAL;
     if (conn->state == IB_REQUESTED)
-        reject(world, conn, IB_TO_REQ, reason, data, length);
+        send_rej(world, conn, IB_TO_REQ, reason, data, length);
     else if (conn->state == IB_REPLIED)
-        reject(world, conn, IB_TO_REP, reason, data, length);
+        send_rej(world, conn, IB_TO_REP, reason, data, length);
     else
         return EINVAL;
     ib_rest(conn, IB_IDLE);
@@ -191,15 +191,15 @@ static void take_leave(struct ib_world *world, struct ib_conn *conn)
     switch (conn->state) {
     case IB_REQ_SENT:
     case IB_REQ_HEARD:
-        reject(world, conn, IB_TO_REQ, IB_TIMEOUT, "", 0);
+        send_rej(world, conn, IB_TO_REQ, IB_TIMEOUT, "", 0);
         break;
     case IB_REQUESTED:
-        reject(world, conn, IB_TO_REQ, IB_CONSUMER, "", 0);
+        send_rej(world, conn, IB_TO_REQ, IB_CONSUMER, "", 0);
         break;
     case IB_REPLIED:
     case IB_REP_SENT:
     case IB_REP_HEARD:
-        reject(world, conn, conn->state == IB_REPLIED ? IB_TO_REP : IB_TO_OTHER, IB_CONSUMER, "", 0);
+        send_rej(world, conn, conn->state == IB_REPLIED ? IB_TO_REP : IB_TO_OTHER, IB_CONSUMER, "", 0);
         break;
     case IB_ESTABLISHED:
         (void)ib_disconnect(world, conn);
@@ -237,13 +237,14 @@ static void give_up(struct ib_world *world, struct ib_conn *conn)
         return;
     }
     if (conn->state != IB_ASKED) /* a look-up needs no REJ */
-        reject(world, conn, conn->state == IB_REP_SENT || conn->state == IB_REP_HEARD ? IB_TO_OTHER : IB_TO_REQ,
-               IB_TIMEOUT, "", 0);
+        send_rej(world, conn,
+                 conn->state == IB_REP_SENT || conn->state == IB_REP_HEARD ? IB_TO_OTHER : IB_TO_REQ,
+                 IB_TIMEOUT, "", 0);
     ib_rest(conn, IB_IDLE);
     world->tell(world, conn, IB_EV_UNREACHABLE, NULL);
 }
 
-static void expire(struct ib_world *world, struct ib_conn *conn, uint64_t now)
+static void handle_timeout(struct ib_world *world, struct ib_conn *conn, uint64_t now)
 {
     if (conn->state == IB_TIMEWAIT || conn->state == IB_ANSWERED) {
         ib_rest(conn, IB_IDLE);
@@ -283,6 +284,6 @@ void ib_timers(struct ib_world *world)
             if (conn->due <= now)
                 break;
         if (conn != NULL)
-            expire(world, conn, now);
+            handle_timeout(world, conn, now);
     } while (conn != NULL);
 }

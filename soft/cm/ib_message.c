@@ -14,13 +14,13 @@
 #define METHOD_SEND 3
 #define HEADER 24 /* bytes; offsets in the message are counted from its end */
 
-static uint8_t *put24(uint8_t *at, uint32_t value)
+static uint8_t *put_u24(uint8_t *at, uint32_t value)
 {
     *at = (uint8_t)(value >> 16);
     return put16(at + 1, (uint16_t)value);
 }
 
-static uint8_t bits(unsigned value, unsigned width, unsigned behind)
+static uint8_t place_bits(unsigned value, unsigned width, unsigned behind)
 {
     return (uint8_t)((value & ((1u << width) - 1)) << behind);
 }
@@ -59,21 +59,21 @@ static void encode_req(const struct ib_req *req, uint8_t *at)
     put64(at + 8, req->service);
     put64(at + 16, req->ca_guid);
     put32(at + 28, req->qkey);
-    put24(at + 32, req->qpn);
+    put_u24(at + 32, req->qpn);
     at[35] = req->responder_resources;
     at[39] = req->initiator_depth;
-    at[43] = bits(req->remote_response, 5, 3) | bits(req->transport, 2, 1) | req->flow_control;
-    put24(at + 44, req->psn);
-    at[47] = bits(req->local_response, 5, 3) | bits(req->retry_count, 3, 0);
+    at[43] = place_bits(req->remote_response, 5, 3) | place_bits(req->transport, 2, 1) | req->flow_control;
+    put_u24(at + 44, req->psn);
+    at[47] = place_bits(req->local_response, 5, 3) | place_bits(req->retry_count, 3, 0);
     put16(at + 48, req->pkey);
-    at[50] = bits(req->mtu, 4, 4) | bits(req->rnr_retry_count, 3, 0);
-    at[51] = bits(req->cm_retries, 4, 4) | bits(req->srq, 1, 3);
+    at[50] = place_bits(req->mtu, 4, 4) | place_bits(req->rnr_retry_count, 3, 0);
+    at[51] = place_bits(req->cm_retries, 4, 4) | place_bits(req->srq, 1, 3);
     memcpy(at + 56, req->local_gid, IB_GID_BYTES);
     memcpy(at + 72, req->remote_gid, IB_GID_BYTES);
     put32(at + 88, req->flow_label << 12);
     at[92] = req->traffic_class;
     at[93] = req->hop_limit;
-    at[95] = bits(req->ack_timeout, 5, 3);
+    at[95] = place_bits(req->ack_timeout, 5, 3);
     if (req->hop_limit > 1) /* the LIDs of a routed path */
         memset(at + 52, 0xff, 4);
 }
@@ -81,19 +81,19 @@ static void encode_req(const struct ib_req *req, uint8_t *at)
 static void encode_rep(const struct ib_rep *rep, uint8_t *at)
 {
     put32(at + 8, rep->qkey);
-    put24(at + 12, rep->qpn);
-    put24(at + 20, rep->psn);
+    put_u24(at + 12, rep->qpn);
+    put_u24(at + 20, rep->psn);
     at[24] = rep->responder_resources;
     at[25] = rep->initiator_depth;
-    at[26] = bits(rep->ack_delay, 5, 3) | rep->flow_control;
-    at[27] = bits(rep->rnr_retry_count, 3, 5) | bits(rep->srq, 1, 4);
+    at[26] = place_bits(rep->ack_delay, 5, 3) | rep->flow_control;
+    at[27] = place_bits(rep->rnr_retry_count, 3, 5) | place_bits(rep->srq, 1, 4);
     put64(at + 28, rep->ca_guid);
 }
 
 static void encode_rej(const struct ib_message *message, uint8_t *at)
 {
-    at[8] = bits(message->rej.answered, 2, 6);
-    at[9] = bits(message->rej.info_length, 7, 1);
+    at[8] = place_bits(message->rej.answered, 2, 6);
+    at[9] = place_bits(message->rej.info_length, 7, 1);
     put16(at + 10, message->rej.reason);
     memcpy(at + 12, message->rej.info, message->rej.info_length);
 }
@@ -108,14 +108,14 @@ static void encode_body(const struct ib_message *message, uint8_t *at)
         encode_rep(&message->rep, at);
         break;
     case IB_MRA:
-        at[8] = bits(message->mra.answered, 2, 6);
-        at[9] = bits(message->mra.service_time, 5, 3);
+        at[8] = place_bits(message->mra.answered, 2, 6);
+        at[9] = place_bits(message->mra.service_time, 5, 3);
         break;
     case IB_REJ:
         encode_rej(message, at);
         break;
     case IB_DREQ:
-        put24(at + 8, message->dreq.qpn);
+        put_u24(at + 8, message->dreq.qpn);
         break;
     case IB_SIDR_REQ:
         put16(at + 4, message->sidr_req.pkey);
@@ -123,7 +123,7 @@ static void encode_body(const struct ib_message *message, uint8_t *at)
         break;
     case IB_SIDR_REP:
         at[4] = message->sidr_rep.status;
-        put24(at + 8, message->sidr_rep.qpn);
+        put_u24(at + 8, message->sidr_rep.qpn);
         put64(at + 12, message->sidr_rep.service);
         put32(at + 20, message->sidr_rep.qkey);
         break;

@@ -129,7 +129,7 @@ static void take_spare(void)
 }
 
 /* Closes a descriptor, and reserves one if there is none. Keeps errno. */
-static void leave(int fd)
+static void close_socket(int fd)
 {
     int error = errno;
 
@@ -155,7 +155,7 @@ void ib_pass_forget(void)
 /* ---- Inboxes ---- */
 
 /* Connects to the process that has bound the name. -1 and errno. */
-static int visit(const struct ib_pass_name *name)
+static int connect_process(const struct ib_pass_name *name)
 {
     int fd = open_socket();
     struct sockaddr_un un;
@@ -163,7 +163,7 @@ static int visit(const struct ib_pass_name *name)
 
     if (fd == -1 || connect(fd, (struct sockaddr *)&un, length) == 0)
         return fd;
-    leave(fd);
+    close_socket(fd);
     return -1;
 }
 
@@ -171,13 +171,13 @@ static int visit(const struct ib_pass_name *name)
  * the user is unknown. */
 static int why_taken(const struct ib_pass_name *name)
 {
-    int fd = visit(name);
+    int fd = connect_process(name);
     bool foreign = fd == -1 ? errno == EAGAIN : !shm_pass_is_ours(fd);
 
     if (fd != -1 && foreign)
         slow_close(fd);
     else if (fd != -1)
-        leave(fd);
+        close_socket(fd);
     if (foreign && settings()->debug)
         fprintf(stderr, "exs: another user has the name @%s, which programs of this one need: see ss -xlp\n",
                 name->text);
@@ -228,7 +228,7 @@ int ib_pass_open(const struct ib_pass_name *name)
         return fd;
     }
     error = errno == EADDRINUSE ? why_taken(name) : errno;
-    leave(fd);
+    close_socket(fd);
     errno = error;
     return -1;
 }
@@ -245,14 +245,14 @@ enum ib_passed ib_pass_on(const struct ib_pass_name *name, const struct soft_pat
         return IB_NOBODY;
     memcpy(passed.mad, mad, IB_MAD_BYTES);
     for (int tries = 0; tries < TRIES && there && !done; tries++) {
-        int fd = visit(name);
+        int fd = connect_process(name);
 
         if (fd == -1)
             return errno == ECONNREFUSED ? IB_NOBODY : IB_LOST;
         there = shm_pass_is_ours(fd);
         done = there && send(fd, &passed, sizeof passed, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof passed;
         if (there)
-            leave(fd);
+            close_socket(fd);
         else
             slow_close(fd);
     }
@@ -267,7 +267,7 @@ static bool is_address(const struct passed *passed)
 
 /* Receives the datagram from a process, which sends it right after it has connected. After SPEAKS_MS reception is shut
  * down, so that a later send fails, and the process tries again. */
-static ssize_t hear(int guest, struct passed *passed)
+static ssize_t receive_datagram(int guest, struct passed *passed)
 {
     (void)poll(&(struct pollfd){.fd = guest, .events = POLLIN}, 1, SPEAKS_MS);
 
@@ -291,8 +291,9 @@ int ib_pass_receive(int inbox, struct soft_path *path, uint8_t mad[IB_MAD_BYTES]
         take_spare(); /* accept4() may have used it */
         return 0;
     }
-    good = hear(guest, &passed) == (ssize_t)sizeof passed && passed.version == VERSION && is_address(&passed);
-    leave(guest);
+    good = receive_datagram(guest, &passed) == (ssize_t)sizeof passed && passed.version == VERSION &&
+           is_address(&passed);
+    close_socket(guest);
     if (!good)
         return 0;
     *path = (struct soft_path){.local = passed.local, .remote = passed.remote};

@@ -19,7 +19,7 @@ struct ib_port ib_port = {.lock = PTHREAD_MUTEX_INITIALIZER, .epoll = -1};
 
 /* The service thread's additional task. Takes one event at a time, because handling it may close a inbox, whose
  * descriptor number may then be used for another. */
-static void run(void)
+static void run_port(void)
 {
     struct epoll_event event;
 
@@ -31,7 +31,7 @@ static void run(void)
     soft_mutex_unlock(&ib_port.lock);
 }
 
-static int watch(int fd, uint32_t events)
+static int watch_fd(int fd, uint32_t events)
 {
     struct epoll_event event = {.events = events, .data.fd = fd};
 
@@ -41,13 +41,13 @@ static int watch(int fd, uint32_t events)
 /* (locked) Watches all sockets. epoll always reports errors, so the sending ones need no events. */
 static int watch_all(void)
 {
-    int error = watch(ib_port.inbox, IB_INBOX_EVENTS);
+    int error = watch_fd(ib_port.inbox, IB_INBOX_EVENTS);
 
     for (int family = 0; family < 2 && error == 0; family++)
         if (ib_port.qp1.fds[family] != -1) {
-            error = watch(ib_port.qp1.fds[family], EPOLLIN);
+            error = watch_fd(ib_port.qp1.fds[family], EPOLLIN);
             if (error == 0)
-                error = watch(ib_port.qp1.out[family], 0);
+                error = watch_fd(ib_port.qp1.out[family], 0);
         }
     return error;
 }
@@ -95,7 +95,7 @@ static int open_sockets(const struct roce_port *roce)
 }
 
 /* A connection number, which contains the share, so that other processes can pass its datagrams on. */
-static uint32_t number(struct ib_world *world)
+static uint32_t next_number(struct ib_world *world)
 {
     (void)world;
     return soft_shuffle(&ib_port.numbers, ib_port.numbers_given++) * QP1_SHARES + ib_port.qp1.share;
@@ -121,13 +121,13 @@ static int open_port(struct soft_home *home)
         .clock = &home_clock,
         .guid = be64toh(soft_host_guid()),
         .next_transaction = (uint64_t)secret.transaction << 32,
-        .number = number,
+        .number = next_number,
         .send = ib_told_send,
         .request = ib_told_request,
         .requested = ib_told_requested,
         .tell = ib_told_event,
     };
-    service_task(ib_port.epoll, run);
+    service_task(ib_port.epoll, run_port);
     return 0;
 }
 
@@ -147,7 +147,7 @@ int ib_port_open(struct soft_home *home)
 /* ---- Calls of the user ---- */
 
 /* Unlocks, after it has set the time at which the service thread must send something again. */
-static void unlock(void)
+static void unlock_port(void)
 {
     service_task_due(ib_deadline(&ib_port.world));
     soft_mutex_unlock(&ib_port.lock);
@@ -159,7 +159,7 @@ static int open_inbox(struct ib_end *end, const struct ib_pass_name *name)
     end->inbox = ib_pass_open(name);
     end->inbox_place = ib_pass_place(name);
     end->has_inbox = end->inbox != -1;
-    return end->has_inbox ? watch(end->inbox, IB_INBOX_EVENTS) : errno;
+    return end->has_inbox ? watch_fd(end->inbox, IB_INBOX_EVENTS) : errno;
 }
 
 /* (locked) Opens a listener's inbox. Another process of this user may have the name already, for another wildcard
@@ -202,9 +202,9 @@ struct ib_end *ib_port_listen(struct ib_box *box, struct cm_id *user, enum ib_sp
 }
 
 /* Starts a new connection or look-up; start() can't fail for a new one. */
-static struct ib_end *begin(struct ib_box *box, struct cm_id *user, const struct soft_path *path,
-                            int (*start)(struct ib_world *, struct ib_conn *, struct ib_message *),
-                            struct ib_message *first)
+static struct ib_end *begin_end(struct ib_box *box, struct cm_id *user, const struct soft_path *path,
+                                int (*start)(struct ib_world *, struct ib_conn *, struct ib_message *),
+                                struct ib_message *first)
 {
     struct ib_end *end = calloc(1, sizeof *end);
 
@@ -216,20 +216,20 @@ static struct ib_end *begin(struct ib_box *box, struct cm_id *user, const struct
     soft_mutex_lock(&ib_port.lock);
     ib_port.ends++;
     (void)start(&ib_port.world, &end->conn, first);
-    unlock();
+    unlock_port();
     return end;
 }
 
 struct ib_end *ib_port_connect(struct ib_box *box, struct cm_id *user, const struct soft_path *path,
                                struct ib_message *req)
 {
-    return begin(box, user, path, ib_connect, req);
+    return begin_end(box, user, path, ib_connect, req);
 }
 
 struct ib_end *ib_port_ask(struct ib_box *box, struct cm_id *user, const struct soft_path *path,
                            struct ib_message *question)
 {
-    return begin(box, user, path, ib_ask, question);
+    return begin_end(box, user, path, ib_ask, question);
 }
 
 int ib_port_accept(struct ib_end *end, struct ib_message *rep)
@@ -238,7 +238,7 @@ int ib_port_accept(struct ib_end *end, struct ib_message *rep)
 
     soft_mutex_lock(&ib_port.lock);
     error = ib_accept(&ib_port.world, &end->conn, rep);
-    unlock();
+    unlock_port();
     return error;
 }
 
@@ -248,7 +248,7 @@ int ib_port_reply(struct ib_end *end, struct ib_message *reply)
 
     soft_mutex_lock(&ib_port.lock);
     error = ib_reply(&ib_port.world, &end->conn, reply);
-    unlock();
+    unlock_port();
     return error;
 }
 
@@ -258,7 +258,7 @@ int ib_port_refuse(struct ib_end *end, unsigned reason, const void *data, size_t
 
     soft_mutex_lock(&ib_port.lock);
     error = ib_refuse(&ib_port.world, &end->conn, reason, data, length);
-    unlock();
+    unlock_port();
     return error;
 }
 
@@ -268,7 +268,7 @@ int ib_port_establish(struct ib_end *end)
 
     soft_mutex_lock(&ib_port.lock);
     error = ib_establish(&ib_port.world, &end->conn);
-    unlock();
+    unlock_port();
     return error;
 }
 
@@ -278,7 +278,7 @@ int ib_port_disconnect(struct ib_end *end)
 
     soft_mutex_lock(&ib_port.lock);
     error = ib_disconnect(&ib_port.world, &end->conn);
-    unlock();
+    unlock_port();
     return error;
 }
 
@@ -387,7 +387,7 @@ void ib_port_leave(struct ib_end *end)
         (void)ib_refuse(&ib_port.world, &end->conn, IB_CONSUMER, "", 0);
     if (end->conn.state != IB_DREQ_SENT && end->conn.state != IB_TIMEWAIT && end->conn.state != IB_ANSWERED)
         ib_end_free(end);
-    unlock();
+    unlock_port();
 }
 
 void ib_port_adopt(struct ib_end *end, struct cm_id *user)
@@ -473,7 +473,7 @@ void ib_port_end(void)
 
     soft_mutex_lock(&ib_port.lock);
     if (ib_port.epoll != -1 && LIST_EMPTY(&ib_port.listeners)) {
-        service_task(-1, run);
+        service_task(-1, run_port);
         while ((conn = LIST_FIRST(&ib_port.world.conns)) != NULL)
             ib_end_free((struct ib_end *)conn);
         close_sockets();

@@ -39,7 +39,7 @@ void soft_burst_end(struct soft_burst *burst)
     free(burst->piece);
 }
 
-static void forget(struct soft_burst *burst)
+static void reset_burst(struct soft_burst *burst)
 {
     burst->packets = burst->pieces = 0;
     burst->length = 0;
@@ -47,7 +47,7 @@ static void forget(struct soft_burst *burst)
 }
 
 /* Adds a segment, or extends the last one if they are adjacent. Returns the number of segments. */
-static unsigned extend(struct iovec *list, unsigned count, uint8_t *base, size_t length)
+static unsigned add_segment(struct iovec *list, unsigned count, uint8_t *base, size_t length)
 {
     if (count > 0 && (uint8_t *)list[count - 1].iov_base + list[count - 1].iov_len == base) {
         list[count - 1].iov_len += length;
@@ -80,9 +80,9 @@ static bool fetch_run(const struct soft_burst *burst, unsigned first, unsigned l
     for (unsigned i = first; i < last; i++) {
         const struct soft_piece *piece = &burst->piece[i];
 
-        tos = extend(to, tos, fetched_to(burst, piece), piece->length);
+        tos = add_segment(to, tos, fetched_to(burst, piece), piece->length);
         if (piece->file == -1)
-            froms = extend(from, froms, (void *)piece->from, piece->length);
+            froms = add_segment(from, froms, (void *)piece->from, piece->length);
         total += piece->length;
     }
     if (burst->piece[first].file != -1)
@@ -105,7 +105,7 @@ static bool fetch_there(const struct soft_burst *burst, unsigned first, unsigned
 }
 
 /* Fetches the segments from `first` to before `last`. False: some memory has vanished. */
-static bool fetch(const struct soft_burst *burst, unsigned first, unsigned last)
+static bool fetch_segments(const struct soft_burst *burst, unsigned first, unsigned last)
 {
     if (!fetch_there(burst, first, last))
         return false;
@@ -116,7 +116,7 @@ static bool fetch(const struct soft_burst *burst, unsigned first, unsigned last)
 
 /* Reports that the packet's payload has vanished. An acknowledgement that the link was to carry belongs behind the lost
  * response, so it is withdrawn: the NAK replaces it. */
-static void tell(struct soft_burst *burst, unsigned packet)
+static void report_vanished(struct soft_burst *burst, unsigned packet)
 {
     struct soft_qp *qp = burst->owner[packet].qp;
     uint64_t psn = burst->owner[packet].psn;
@@ -151,10 +151,10 @@ static void drop_failed(struct soft_burst *burst)
             piece++;
         for (unsigned f = 0; f < failures; f++)
             lost |= failed[f] == burst->owner[i].qp;
-        if (!lost && piece > first && !fetch(burst, first, piece)) {
+        if (!lost && piece > first && !fetch_segments(burst, first, piece)) {
             lost = true;
             failed[failures++] = burst->owner[i].qp;
-            tell(burst, i);
+            report_vanished(burst, i);
         }
         if (!lost) {
             if (burst->packets++ == 0)
@@ -169,7 +169,7 @@ static void drop_failed(struct soft_burst *burst)
 inline bool soft_burst_leave(struct soft_context *context)
 {
     struct soft_burst *burst = &context->burst;
-    bool whole = burst->pieces == 0 || fetch(burst, 0, burst->pieces);
+    bool whole = burst->pieces == 0 || fetch_segments(burst, 0, burst->pieces);
 
     if (!whole)
         drop_failed(burst);
@@ -180,28 +180,29 @@ inline bool soft_burst_leave(struct soft_context *context)
         tsan_release(&soft_packet_order);
         burst->link->send(burst->link, burst->way, burst->bytes, burst->length, burst->stride);
     }
-    forget(burst);
+    reset_burst(burst);
     return whole;
 }
 
 /* Payload that is copied now is sent early in short bursts, so that the receiver copies in parallel. Payload that is
  * fetched later, or gathered by the link, is sent in long bursts with one call. */
-static size_t longest(const struct soft_burst *burst)
+static size_t max_length(const struct soft_burst *burst)
 {
     bool is_copied = burst->pieces == 0 && burst->link->gather == NULL;
 
     return is_copied && burst->limit > SOFT_BURST_MAX ? SOFT_BURST_MAX : burst->limit;
 }
 
-static bool joins(const struct soft_burst *burst, const struct soft_path *way, size_t size)
+static bool fits_burst(const struct soft_burst *burst, const struct soft_path *way, size_t size)
 {
     return !burst->closed && burst->packets < SOFT_BURST_PACKETS && size <= burst->stride &&
-           burst->length + size <= longest(burst) && burst->pieces + SOFT_MAX_SGE <= SOFT_PIECES &&
+           burst->length + size <= max_length(burst) && burst->pieces + SOFT_MAX_SGE <= SOFT_PIECES &&
            (burst->way == way || memcmp(burst->way, way, sizeof *way) == 0);
 }
 
 /* Starts an empty burst whose first packet has this size. False: the link is full. */
-static bool begin(struct soft_burst *burst, const struct soft_path *way, struct soft_link *link, size_t size)
+static bool begin_burst(struct soft_burst *burst, const struct soft_path *way, struct soft_link *link,
+                        size_t size)
 {
     burst->bytes = burst->own + LEAD;
     burst->limit = SOFT_BURST_MAX;
@@ -222,9 +223,9 @@ inline __attribute__((always_inline)) uint8_t *soft_burst_add(struct soft_qp *qp
     uint8_t *at;
 
     size += link->trailer;
-    if (burst->packets > 0 && !joins(burst, way, size) && !soft_burst_leave(context))
+    if (burst->packets > 0 && !fits_burst(burst, way, size) && !soft_burst_leave(context))
         return NULL;
-    if (burst->packets == 0 && !begin(burst, way, link, size))
+    if (burst->packets == 0 && !begin_burst(burst, way, link, size))
         return NULL;
     at = burst->bytes + burst->length;
     burst->owner[burst->packets].qp = qp;
@@ -250,8 +251,8 @@ static void put_off(struct soft_burst *burst, uint8_t *to, const struct iovec *f
 
 /* Asks the link to send the payload directly from memory, or, if `file` is not NULL, from that region's file. False:
  * the link does not, and the payload must be copied. */
-static __attribute__((noinline)) bool gather(struct soft_burst *burst, uint8_t *to, const struct iovec *from,
-                                             const struct soft_mr *file)
+static __attribute__((noinline)) bool gather_payload(struct soft_burst *burst, uint8_t *to,
+                                                     const struct iovec *from, const struct soft_mr *file)
 {
     const struct soft_owner *owner = &burst->owner[burst->packets - 1];
     struct soft_source source = {.memory = from->iov_base, .length = from->iov_len};
@@ -276,7 +277,7 @@ inline void soft_burst_payload(struct soft_context *context, uint8_t *to, const 
     struct soft_burst *burst = &context->burst;
 
     for (; count > 0; count--, from++) {
-        if (may_gather(burst, from, nofault) && gather(burst, to, from, nofault))
+        if (may_gather(burst, from, nofault) && gather_payload(burst, to, from, nofault))
             ;
         else if (nofault != NULL)
             put_off(burst, to, from, nofault);

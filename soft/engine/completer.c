@@ -9,7 +9,7 @@
  */
 #include "engine.h"
 
-static struct soft_send *oldest(const struct soft_qp *qp)
+static struct soft_send *oldest_send(const struct soft_qp *qp)
 {
     const struct soft_ring *ring = &qp->req.ring;
 
@@ -26,7 +26,7 @@ void soft_request_done(struct soft_qp *qp)
 }
 
 /* una has advanced from `before` to its current value. */
-static void progressed(struct soft_qp *qp, uint64_t before)
+static void handle_progress(struct soft_qp *qp, uint64_t before)
 {
     struct soft_requester *req = &qp->req;
     unsigned done = 0;
@@ -58,7 +58,7 @@ static void progressed(struct soft_qp *qp, uint64_t before)
 }
 
 /* All PSNs below `upto` are acknowledged, except those that only data can answer. */
-static void acknowledge(struct soft_qp *qp, uint64_t upto)
+static void acknowledge_below(struct soft_qp *qp, uint64_t upto)
 {
     struct soft_requester *req = &qp->req;
     const struct soft_link *link = qp->path.link;
@@ -68,20 +68,20 @@ static void acknowledge(struct soft_qp *qp, uint64_t upto)
     /* A peer may claim to have received bytes that were not sent yet. */
     if (link != NULL && link->settle != NULL && upto > link->gathered)
         soft_settle(qp);
-    while (req->una < upto && (send = oldest(qp)) != NULL && !soft_send_answered(send)) {
+    while (req->una < upto && (send = oldest_send(qp)) != NULL && !soft_send_answered(send)) {
         uint64_t end = send->psn + send->packets;
 
         req->una = end < upto ? end : upto;
         if (req->una == end)
             soft_request_done(qp);
     }
-    progressed(qp, before);
+    handle_progress(qp, before);
 }
 
 /* The oldest request has failed, and with it the queue pair. */
 static void fail_oldest(struct soft_qp *qp, enum ibv_wc_status status)
 {
-    struct soft_send *send = oldest(qp);
+    struct soft_send *send = oldest_send(qp);
 
     if (send != NULL) {
         qp->req.ring.tail++;
@@ -117,7 +117,7 @@ bool soft_completer_waits(struct soft_qp *qp)
 
 /* The peer is alive and reports that una is missing: send again. This costs a retry if `must` is set, or if it has
  * lasted as long as the ACK timeout. */
-static void repeat(struct soft_qp *qp, bool must, bool alone)
+static void send_again(struct soft_qp *qp, bool must, bool alone)
 {
     struct soft_recovery *recovery = &qp->req.recovery;
     uint64_t now = soft_now(qp->context);
@@ -134,12 +134,12 @@ static void repeat(struct soft_qp *qp, bool must, bool alone)
 }
 
 /* A response is missing at una: request it, once until there is progress. */
-static void missing(struct soft_qp *qp)
+static void request_missing(struct soft_qp *qp)
 {
     if (qp->req.gap == qp->req.una || qp->req.rnr_wait)
         return;
     qp->req.gap = qp->req.una;
-    repeat(qp, qp->req.retries == 0, false);
+    send_again(qp, qp->req.retries == 0, false);
 }
 
 /* ---- Acknowledgements ---- */
@@ -150,11 +150,11 @@ static void input_ack(struct soft_qp *qp, uint64_t psn)
 {
     bool probed = qp->req.recovery.probed == psn;
 
-    acknowledge(qp, psn + 1);
+    acknowledge_below(qp, psn + 1);
     if (!soft_sends(qp))
         return;
     if (qp->req.una <= psn)
-        missing(qp);
+        request_missing(qp);
     else if (probed && qp->req.una < qp->req.next && !qp->req.rnr_wait)
         soft_requester_lost(qp);
 }
@@ -185,7 +185,7 @@ static void input_nak(struct soft_qp *qp, uint8_t syndrome)
     switch (syndrome) {
     case SOFT_SYNDROME_SEQUENCE:
         if (!qp->req.rnr_wait && qp->req.una < qp->req.high)
-            repeat(qp, false, qp->req.una + 1 == qp->req.high);
+            send_again(qp, false, qp->req.una + 1 == qp->req.high);
         break;
     case SOFT_SYNDROME_ACCESS:
         fail_oldest(qp, IBV_WC_REM_ACCESS_ERR);
@@ -201,11 +201,11 @@ static void input_nak(struct soft_qp *qp, uint8_t syndrome)
 /* A NAK at psn acknowledges all PSNs before it. */
 static void input_refusal(struct soft_qp *qp, uint64_t psn, uint8_t syndrome)
 {
-    acknowledge(qp, psn);
+    acknowledge_below(qp, psn);
     if (!soft_sends(qp))
         return;
     if (qp->req.una < psn)
-        missing(qp);
+        request_missing(qp);
     else if ((syndrome & SOFT_SYNDROME_KIND) == SOFT_SYNDROME_RNR)
         input_rnr(qp, syndrome & SOFT_SYNDROME_CODE);
     else
@@ -236,7 +236,8 @@ static void input_aeth(struct soft_qp *qp, uint64_t psn, uint8_t syndrome)
 /* ---- Responses with data ---- */
 
 /* Stores the response to PSN una. IBV_WC_SUCCESS, or the error. */
-static enum ibv_wc_status place(struct soft_qp *qp, struct soft_send *send, const struct soft_packet *packet)
+static enum ibv_wc_status store_response(struct soft_qp *qp, struct soft_send *send,
+                                         const struct soft_packet *packet)
 {
     bool atomic = packet->op & SOFT_OP_ATOMIC;
     uint32_t length = atomic ? sizeof packet->original : packet->length;
@@ -262,8 +263,8 @@ static enum ibv_wc_status place(struct soft_qp *qp, struct soft_send *send, cons
 
 /* Is this the kind of response that is expected at una? A response that was on its way when its part was requested
  * again may not be; it is dropped, because the right one will arrive. */
-static bool belongs(const struct soft_requester *req, const struct soft_send *send,
-                    const struct soft_packet *packet)
+static bool is_expected(const struct soft_requester *req, const struct soft_send *send,
+                        const struct soft_packet *packet)
 {
     uint64_t behind = req->una + 1;
     bool ends = behind == send->psn + send->packets || (req->reads > 0 && behind == req->read_end[0]);
@@ -283,21 +284,21 @@ static void input_data(struct soft_qp *qp, const struct soft_packet *packet, uin
 
     if (psn < req->una || psn >= req->high)
         return; /* a duplicate, or never requested */
-    acknowledge(qp, psn);
+    acknowledge_below(qp, psn);
     if (!soft_sends(qp))
         return;
     if (req->una < psn) {
-        missing(qp);
+        request_missing(qp);
         return;
     }
-    send = oldest(qp);
+    send = oldest_send(qp);
     if (send == NULL || !soft_send_answered(send) || atomic != (send->base != SOFT_READ_REQUEST)) {
         fail_oldest(qp, IBV_WC_BAD_RESP_ERR);
         return;
     }
-    if (!belongs(req, send, packet))
+    if (!is_expected(req, send, packet))
         return;
-    status = place(qp, send, packet);
+    status = store_response(qp, send, packet);
     if (status != IBV_WC_SUCCESS) {
         fail_oldest(qp, status);
         return;
@@ -307,7 +308,7 @@ static void input_data(struct soft_qp *qp, const struct soft_packet *packet, uin
     before = req->una++;
     if (req->una == send->psn + send->packets)
         soft_request_done(qp);
-    progressed(qp, before);
+    handle_progress(qp, before);
 }
 
 void soft_completer_input(struct soft_qp *qp, const struct soft_packet *packet)

@@ -54,7 +54,7 @@ bool soft_ud_put(struct soft_qp *qp, struct soft_send *send)
 
 /* ---- Receiving ---- */
 
-static uint16_t checksum(const void *header, size_t length)
+static uint16_t header_checksum(const void *header, size_t length)
 {
     const uint8_t *bytes = header;
     uint32_t sum = 0;
@@ -80,7 +80,7 @@ static void fill_ipv4(uint8_t *grh, const struct soft_path *path, size_t length)
         .daddr = path->local.in.sin_addr.s_addr,
     };
 
-    ip.check = checksum(&ip, sizeof ip);
+    ip.check = header_checksum(&ip, sizeof ip);
     memset(grh, 0, SOFT_GRH_BYTES - sizeof ip);
     memcpy(grh + SOFT_GRH_BYTES - sizeof ip, &ip, sizeof ip);
 }
@@ -109,8 +109,8 @@ static void fill_grh(uint8_t grh[SOFT_GRH_BYTES], const struct soft_path *path, 
 }
 
 /* Stores GRH and payload in the receive. IBV_WC_SUCCESS, or the error. */
-static enum ibv_wc_status place(struct soft_qp *qp, const struct soft_recv *recv, const uint8_t *grh,
-                                const struct soft_packet *packet)
+static enum ibv_wc_status store_datagram(struct soft_qp *qp, const struct soft_recv *recv, const uint8_t *grh,
+                                         const struct soft_packet *packet)
 {
     struct ibv_pd *pd = soft_receive_pd(qp);
     struct iovec head[SOFT_MAX_SGE], body[SOFT_MAX_SGE];
@@ -137,8 +137,8 @@ static uint16_t lid_of_sender(const struct soft_path *path)
     return soft_lid_of_port(path->remote.in.sin_port);
 }
 
-static void complete(struct soft_qp *qp, const struct soft_recv *recv, const struct soft_packet *packet,
-                     const struct soft_path *path)
+static void complete_datagram(struct soft_qp *qp, const struct soft_recv *recv,
+                              const struct soft_packet *packet, const struct soft_path *path)
 {
     struct ibv_wc wc = {
         .status = IBV_WC_SUCCESS,
@@ -173,8 +173,8 @@ void soft_ud_input(struct soft_qp *qp, const struct soft_packet *packet, const s
     fill_grh(grh, path,
              SOFT_BTH_BYTES + SOFT_DETH_BYTES + (packet->op & SOFT_OP_IMM ? SOFT_IMM_BYTES : 0) +
                  packet->length + soft_pad(packet->length) + qp->context->wire->link->trailer);
-    if ((status = place(qp, recv, grh, packet)) == IBV_WC_SUCCESS) {
-        complete(qp, recv, packet, path);
+    if ((status = store_datagram(qp, recv, grh, packet)) == IBV_WC_SUCCESS) {
+        complete_datagram(qp, recv, packet, path);
         return;
     }
     qp->resp.receiving = true;

@@ -23,7 +23,7 @@ static inline __attribute__((always_inline)) bool is_from_peer(const struct soft
 }
 
 /* The first packet has arrived at a queue pair in RTR: raises IBV_EVENT_COMM_EST. */
-static void establish(struct soft_qp *qp)
+static void raise_comm_est(struct soft_qp *qp)
 {
     qp->resp.established = true;
     if (qp->transport != SOFT_UD)
@@ -47,11 +47,11 @@ static inline void pass_on(struct soft_qp *qp, const struct soft_packet *packet,
 static __attribute__((noinline)) void deliver_first(struct soft_qp *qp, const struct soft_packet *packet,
                                                     const struct soft_path *path)
 {
-    establish(qp);
+    raise_comm_est(qp);
     pass_on(qp, packet, path);
 }
 
-static void deliver(struct soft_qp *qp, const struct soft_packet *packet, const struct soft_path *path)
+static void deliver_packet(struct soft_qp *qp, const struct soft_packet *packet, const struct soft_path *path)
 {
     if (soft_state(qp) == IBV_QPS_RTR && !qp->resp.established)
         deliver_first(qp, packet, path);
@@ -66,9 +66,9 @@ static bool is_ours(const struct soft_packet *packet)
 
 /* Handles a packet for which no queue pair has the number and transport; it may be for a multicast group. Separate from
  * the fast path. */
-static __attribute__((noinline)) void stray(struct soft_context *context, struct soft_packet *packet,
-                                            const struct soft_path *path, const uint8_t *bytes,
-                                            const uint8_t *whole)
+static __attribute__((noinline)) void handle_stray(struct soft_context *context, struct soft_packet *packet,
+                                                   const struct soft_path *path, const uint8_t *bytes,
+                                                   const uint8_t *whole)
 {
     if (packet->qpn != SOFT_GROUP_QPN || path->link != NULL) {
         context->counters.malformed++;
@@ -111,7 +111,7 @@ static inline void input_packet(struct ibv_context *ibv, const struct soft_path 
         target->length = packet.length;
     }
     if ((qp = soft_qp_find(context, packet.qpn)) == NULL || (packet.opcode & SOFT_TRANSPORT) != qp->transport) {
-        stray(context, &packet, path, bytes, whole);
+        handle_stray(context, &packet, path, bytes, whole);
         return;
     }
     if (!soft_receives(qp) || !qp->path_known)
@@ -122,7 +122,7 @@ static inline void input_packet(struct ibv_context *ibv, const struct soft_path 
     }
     packet.payload = whole + (packet.payload - bytes);
     context->packets_found++;
-    deliver(qp, &packet, path);
+    deliver_packet(qp, &packet, path);
 }
 
 void soft_input(struct ibv_context *ibv, const struct soft_path *path, const uint8_t *bytes, size_t length)

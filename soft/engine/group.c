@@ -19,7 +19,7 @@ static bool is_at(const struct soft_group *group, const union soft_addr *address
     return IN6_ARE_ADDR_EQUAL(&own->in6.sin6_addr, &address->in6.sin6_addr);
 }
 
-static struct soft_group *find(struct soft_context *context, const union soft_addr *address)
+static struct soft_group *find_group(struct soft_context *context, const union soft_addr *address)
 {
     struct soft_group *group;
 
@@ -90,7 +90,7 @@ static int add_member(struct soft_group *group, struct soft_qp *qp)
 int soft_group_attach(struct soft_qp *qp, const union soft_addr *address)
 {
     struct soft_context *context = qp->context;
-    struct soft_group *group = find(context, address);
+    struct soft_group *group = find_group(context, address);
     int error = 0;
 
     if (group != NULL && member_of(group, qp) != NULL)
@@ -105,7 +105,7 @@ int soft_group_attach(struct soft_qp *qp, const union soft_addr *address)
 
 int soft_group_detach(struct soft_qp *qp, const union soft_addr *address)
 {
-    struct soft_group *group = find(qp->context, address);
+    struct soft_group *group = find_group(qp->context, address);
     struct soft_member *member = group == NULL ? NULL : member_of(group, qp);
 
     if (member == NULL)
@@ -123,7 +123,7 @@ int soft_group_detach(struct soft_qp *qp, const union soft_addr *address)
 void soft_group_input(struct soft_context *context, const struct soft_packet *packet,
                       const struct soft_path *path)
 {
-    struct soft_group *group = find(context, &path->local);
+    struct soft_group *group = find_group(context, &path->local);
     struct soft_member *member;
 
     if (group == NULL || (packet->opcode & SOFT_TRANSPORT) != SOFT_UD || (packet->op & SOFT_OP_ANSWER)) {

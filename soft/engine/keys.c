@@ -22,7 +22,7 @@ struct soft_mr *soft_key_find(const struct soft_keys *keys, uint32_t key)
     return keys->count > 0 ? keys->places[place_of(keys, key)] : NULL;
 }
 
-static bool grow(struct soft_keys *keys)
+static bool grow_keys(struct soft_keys *keys)
 {
     struct soft_keys larger = *keys;
 
@@ -51,7 +51,7 @@ static uint32_t new_key(struct soft_keys *keys)
 
 bool soft_key_enter(struct soft_keys *keys, struct soft_mr *mr)
 {
-    if (keys->count >= SOFT_MAX_MR || (keys->count >= keys->room / 2 && !grow(keys)))
+    if (keys->count >= SOFT_MAX_MR || (keys->count >= keys->room / 2 && !grow_keys(keys)))
         return false;
     mr->key = mr->ibv.lkey = mr->ibv.rkey = new_key(keys);
     keys->places[place_of(keys, mr->key)] = mr;

@@ -20,7 +20,7 @@ uint32_t soft_object_limit(enum soft_kind kind)
     return limits[kind];
 }
 
-static bool grow(struct soft_objects *objects)
+static bool grow_objects(struct soft_objects *objects)
 {
     uint32_t room = objects->room == 0 ? FIRST_ROOM : objects->room * 2;
     struct soft_object *slots;
@@ -39,7 +39,7 @@ bool soft_object_enter(struct soft_context *context, enum soft_kind kind, const 
 {
     struct soft_objects *objects = &context->objects;
 
-    if (objects->counts[kind] >= limits[kind] || (objects->unused == objects->room && !grow(objects)))
+    if (objects->counts[kind] >= limits[kind] || (objects->unused == objects->room && !grow_objects(objects)))
         return false;
     *handle = objects->unused;
     objects->unused = objects->slots[*handle].next;

@@ -35,8 +35,8 @@ static __attribute__((cold)) void lost_completion(struct soft_qp *qp)
 }
 
 /* Inlined with soft_cq_add(), so that the completion is written only once, directly to the ring. */
-static inline __attribute__((always_inline)) void complete(struct soft_qp *qp, struct ibv_cq *cq,
-                                                           struct ibv_wc *wc, bool solicited)
+static inline __attribute__((always_inline)) void add_completion(struct soft_qp *qp, struct ibv_cq *cq,
+                                                                 struct ibv_wc *wc, bool solicited)
 {
     wc->qp_num = soft_ibv(qp)->qp_num;
     if (qp->transport != SOFT_UD)
@@ -54,14 +54,14 @@ void soft_complete_send(struct soft_qp *qp, const struct soft_send *send, enum i
         .byte_len = send->length,
     };
 
-    complete(qp, soft_ibv(qp)->send_cq, &wc, false);
+    add_completion(qp, soft_ibv(qp)->send_cq, &wc, false);
 }
 
 inline __attribute__((always_inline)) void soft_complete_recv(struct soft_qp *qp, const struct soft_recv *recv,
                                                               struct ibv_wc *wc, bool solicited)
 {
     wc->wr_id = recv->wr_id;
-    complete(qp, soft_ibv(qp)->recv_cq, wc, solicited);
+    add_completion(qp, soft_ibv(qp)->recv_cq, wc, solicited);
 }
 
 void soft_flush_sends(struct soft_qp *qp)

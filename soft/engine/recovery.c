@@ -57,7 +57,7 @@ static bool has_estimate(const struct soft_recovery *recovery)
 
 /* ---- The window ---- */
 
-static void grow(struct soft_recovery *recovery, uint64_t packets)
+static void grow_window(struct soft_recovery *recovery, uint64_t packets)
 {
     uint64_t window = recovery->window;
 
@@ -72,7 +72,7 @@ static void grow(struct soft_recovery *recovery, uint64_t packets)
     recovery->window = window < SOFT_WINDOW_MAX ? (uint32_t)window : SOFT_WINDOW_MAX;
 }
 
-static void halve(struct soft_recovery *recovery)
+static void halve_window(struct soft_recovery *recovery)
 {
     uint32_t half = recovery->window / 2;
 
@@ -82,7 +82,7 @@ static void halve(struct soft_recovery *recovery)
 
 void soft_recovery_progress(struct soft_recovery *recovery, uint64_t packets)
 {
-    grow(recovery, packets);
+    grow_window(recovery, packets);
     recovery->refused_at = 0;
     recovery->refusals = 0;
     recovery->probed = SOFT_NO_PSN;
@@ -98,7 +98,7 @@ void soft_recovery_lost(struct soft_recovery *recovery, uint64_t una, uint64_t h
     recovery->paid = high;
     recovery->before[0] = recovery->window;
     recovery->before[1] = recovery->threshold;
-    halve(recovery);
+    halve_window(recovery);
 }
 
 void soft_recovery_undo(struct soft_recovery *recovery)
@@ -142,7 +142,7 @@ bool soft_recovery_refused(struct soft_recovery *recovery, uint64_t now, uint64_
      * NAK, and the answer to a probe is no reason to probe earlier. Without an estimate all NAKs may be about one
      * flight, because soft_recovery_is_stale() can't tell. */
     if (has_estimate(recovery))
-        halve(recovery);
+        halve_window(recovery);
     return charges;
 }
 
@@ -163,7 +163,7 @@ void soft_recovery_probe(struct soft_recovery *recovery, uint64_t una, uint64_t 
     /* The first probe may have been unnecessary. If a second one is needed, the path is congested. */
     if (recovery->probes > 0 && recovery->window > SOFT_WINDOW_MIN) {
         recovery->paid = high;
-        halve(recovery);
+        halve_window(recovery);
         recovery->before[0] = 0;
     }
     if (recovery->timed == una)

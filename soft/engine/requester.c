@@ -19,13 +19,13 @@
 
 _Static_assert(SOFT_WINDOW_MAX * 4096 <= SOFT_FLIGHT_MAX, "links have room for a window");
 
-static struct soft_send *current(const struct soft_qp *qp)
+static struct soft_send *current_send(const struct soft_qp *qp)
 {
     return soft_ring_at(&qp->req.ring, qp->req.index);
 }
 
 /* Number of packets that the window still allows. */
-static uint32_t room(const struct soft_requester *req)
+static uint32_t window_room(const struct soft_requester *req)
 {
     uint64_t out = req->next - req->una;
 
@@ -36,7 +36,7 @@ static uint32_t room(const struct soft_requester *req)
  * requests the rest when these have arrived. On a lossless link it requests all. A repeated request covers exactly the
  * responses that were requested before: the responder may not have received that request, or it answers a part of
  * it. */
-static uint32_t span(const struct soft_qp *qp, const struct soft_send *send)
+static uint32_t psn_span(const struct soft_qp *qp, const struct soft_send *send)
 {
     const struct soft_requester *req = &qp->req;
     uint64_t left = send->psn + send->packets - req->next, most = req->recovery.window;
@@ -61,9 +61,9 @@ bool soft_requester_may_go(const struct soft_qp *qp)
     const struct soft_requester *req = &qp->req;
     const struct soft_send *send;
 
-    if (!soft_sends(qp) || req->rnr_wait || room(req) == 0)
+    if (!soft_sends(qp) || req->rnr_wait || window_room(req) == 0)
         return false;
-    send = current(qp);
+    send = current_send(qp);
     if (soft_state(qp) == IBV_QPS_SQD && req->next == send->psn && req->next == req->high)
         return false; /* drained: started requests continue, no new one starts */
     if (send->status != IBV_WC_SUCCESS)
@@ -77,7 +77,7 @@ bool soft_requester_drained(const struct soft_qp *qp)
 {
     const struct soft_requester *req = &qp->req;
 
-    return req->una == req->high && (req->index == req->ring.head || current(qp)->psn == req->next);
+    return req->una == req->high && (req->index == req->ring.head || current_send(qp)->psn == req->next);
 }
 
 void soft_requester_drain(struct soft_qp *qp)
@@ -173,7 +173,7 @@ static uint32_t packets_per_answer(const struct soft_qp *qp)
 
 /* Whether a packet asks for an acknowledgement: one of some, the end of the window, and the end of a message. A packet
  * with a PSN below next is a probe. */
-static bool ask(struct soft_qp *qp, uint64_t psn, bool last)
+static bool asks_ack(struct soft_qp *qp, uint64_t psn, bool last)
 {
     struct soft_requester *req = &qp->req;
     uint32_t window = req->recovery.window;
@@ -214,7 +214,7 @@ static inline __attribute__((always_inline)) bool put_data_as(struct soft_qp *qp
         return false;
     bth.opcode = (uint8_t)(qp->transport | (last ? send->last : send->base + !first));
     bth.solicited = last && send->flags & IBV_SEND_SOLICITED && (imm || send->base == SOFT_SEND);
-    bth.ack_request = qp->reliable && ask(qp, psn, last);
+    bth.ack_request = qp->reliable && asks_ack(qp, psn, last);
     at = soft_put_bth(at, &bth);
     if (extended)
         at = soft_put_xrceth(at, send->srqn);
@@ -296,7 +296,7 @@ static bool put_addressed(struct soft_qp *qp, struct soft_send *send, uint32_t c
     return put_data_extended(qp, send, qp->req.next);
 }
 
-static bool put(struct soft_qp *qp, struct soft_send *send, uint32_t count)
+static bool put_packet(struct soft_qp *qp, struct soft_send *send, uint32_t count)
 {
     if (qp->transport >= SOFT_UD)
         return put_addressed(qp, send, count);
@@ -307,7 +307,7 @@ static bool put(struct soft_qp *qp, struct soft_send *send, uint32_t count)
 
 /* `bytes` more bytes were sent for this request. If the link asks for a pause, it ends in soft_requester_waited(), like
  * an RNR wait. */
-static void pace(struct soft_qp *qp, struct soft_send *send, size_t bytes)
+static void apply_pace(struct soft_qp *qp, struct soft_send *send, size_t bytes)
 {
     const struct soft_path *path =
         qp->transport == SOFT_UD ? &soft_destination_of(&qp->req.ring, send)->path : &qp->path;
@@ -327,7 +327,7 @@ void soft_requester_waited(struct soft_qp *qp)
 
     req->rnr_wait = false;
     if (!qp->reliable && req->index != req->ring.head)
-        pace(qp, current(qp), 0);
+        apply_pace(qp, current_send(qp), 0);
     if (!req->rnr_wait)
         soft_work(qp);
 }
@@ -343,7 +343,7 @@ static bool sent_for_good(struct soft_qp *qp, struct soft_send *send)
         !soft_burst_leave(qp->context) && !soft_sends(qp))
         return false;
     req->una = req->next;
-    pace(qp, send, qp->mtu);
+    apply_pace(qp, send, qp->mtu);
     if (req->next == send->psn + send->packets)
         soft_request_done(qp);
     return true;
@@ -353,8 +353,8 @@ static bool sent_for_good(struct soft_qp *qp, struct soft_send *send)
 static bool put_next(struct soft_qp *qp)
 {
     struct soft_requester *req = &qp->req;
-    struct soft_send *send = current(qp);
-    uint32_t count = span(qp, send);
+    struct soft_send *send = current_send(qp);
+    uint32_t count = psn_span(qp, send);
 
     if (send->status != IBV_WC_SUCCESS) {
         if (send->base == SOFT_LOCAL)
@@ -363,7 +363,7 @@ static bool put_next(struct soft_qp *qp)
             soft_requester_fault(qp, req->next, send->status);
         return false;
     }
-    if (!put(qp, send, count))
+    if (!put_packet(qp, send, count))
         return false;
     if (soft_send_answered(send))
         req->read_end[req->reads++] = req->next + count;

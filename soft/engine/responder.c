@@ -46,7 +46,7 @@ static bool in_sequence(const struct soft_qp *qp, const struct soft_packet *pack
     return packet->length <= qp->mtu && (first || packet->length > 0);
 }
 
-static bool may(const struct soft_qp *qp, unsigned access)
+static bool has_access(const struct soft_qp *qp, unsigned access)
 {
     return qp->attr.qp_access_flags & access;
 }
@@ -123,7 +123,7 @@ static bool write_begin(struct soft_qp *qp, const struct soft_packet *packet)
     resp->va = packet->va;
     resp->rkey = packet->rkey;
     resp->length = packet->dma_length;
-    if (!may(qp, IBV_ACCESS_REMOTE_WRITE) || resp->length > SOFT_MAX_MESSAGE) {
+    if (!has_access(qp, IBV_ACCESS_REMOTE_WRITE) || resp->length > SOFT_MAX_MESSAGE) {
         refuse_invalid(qp);
         return false;
     }
@@ -173,7 +173,7 @@ static bool write_payload(struct soft_qp *qp, const struct soft_packet *packet)
 }
 
 /* Fills in the completion's immediate data, or the key that was invalidated. */
-static inline void tell(struct ibv_wc *wc, const struct soft_packet *packet)
+static inline void set_wc_imm(struct ibv_wc *wc, const struct soft_packet *packet)
 {
     wc->wc_flags = packet->op & SOFT_OP_IMM ? IBV_WC_WITH_IMM : IBV_WC_WITH_INV;
     if (packet->op & SOFT_OP_IMM)
@@ -183,7 +183,8 @@ static inline void tell(struct ibv_wc *wc, const struct soft_packet *packet)
 }
 
 /* The message of `bytes` bytes is complete. recv: the receive that it uses, or NULL if an earlier packet took it. */
-static void finish(struct soft_qp *qp, const struct soft_packet *packet, uint64_t bytes, struct soft_recv *recv)
+static void finish_message(struct soft_qp *qp, const struct soft_packet *packet, uint64_t bytes,
+                           struct soft_recv *recv)
 {
     struct soft_responder *resp = &qp->resp;
     bool send = packet->op & SOFT_OP_SEND;
@@ -199,14 +200,14 @@ static void finish(struct soft_qp *qp, const struct soft_packet *packet, uint64_
     if (!send && !(packet->op & SOFT_OP_IMM))
         return;
     if (packet->op & (SOFT_OP_IMM | SOFT_OP_IETH))
-        tell(&wc, packet);
+        set_wc_imm(&wc, packet);
     if (recv == NULL)
         recv = soft_receive_next(qp);
     soft_receive_done(qp);
     soft_complete_recv(qp, recv, &wc, packet->solicited);
 }
 
-static void accepted(struct soft_qp *qp, uint64_t psns)
+static void accept_psns(struct soft_qp *qp, uint64_t psns)
 {
     struct soft_responder *resp = &qp->resp;
 
@@ -223,13 +224,13 @@ static void execute_data(struct soft_qp *qp, const struct soft_packet *packet)
         return;
     if (!(packet->op & SOFT_OP_SEND ? send_payload(qp, packet) : write_payload(qp, packet)))
         return;
-    accepted(qp, 1);
+    accept_psns(qp, 1);
     resp->data = resp->expected;
     resp->data_msn = resp->msn + !!(packet->op & SOFT_OP_LAST);
     if (packet->ack_request && qp->reliable)
         soft_answer_ack(qp);
     if (packet->op & SOFT_OP_LAST) {
-        finish(qp, packet, resp->offset + packet->length, recv);
+        finish_message(qp, packet, resp->offset + packet->length, recv);
         return;
     }
     resp->message = packet->op & (SOFT_OP_SEND | SOFT_OP_WRITE);
@@ -238,7 +239,7 @@ static void execute_data(struct soft_qp *qp, const struct soft_packet *packet)
 
 static __attribute__((noinline)) void execute_read(struct soft_qp *qp, const struct soft_packet *packet)
 {
-    if (!may(qp, IBV_ACCESS_REMOTE_READ) || packet->dma_length > SOFT_MAX_MESSAGE) {
+    if (!has_access(qp, IBV_ACCESS_REMOTE_READ) || packet->dma_length > SOFT_MAX_MESSAGE) {
         refuse_invalid(qp);
         return;
     }
@@ -252,7 +253,7 @@ static __attribute__((noinline)) void execute_read(struct soft_qp *qp, const str
         return;
     }
     qp->resp.msn++;
-    accepted(qp, soft_packets(packet->dma_length, qp->mtu));
+    accept_psns(qp, soft_packets(packet->dma_length, qp->mtu));
 }
 
 /* True if the 64-bit word exists. The kernel cannot do this access for the device, because no system call is atomic on
@@ -268,7 +269,7 @@ static bool is_there(const struct soft_mr *mr, const uint64_t *word)
 }
 
 /* The application may use atomics on the same word. */
-static uint64_t operate(uint64_t *word, const struct soft_packet *packet)
+static uint64_t operate_atomic(uint64_t *word, const struct soft_packet *packet)
 {
     uint64_t original = packet->compare;
 
@@ -283,7 +284,7 @@ static __attribute__((noinline)) void execute_atomic(struct soft_qp *qp, const s
     struct soft_responder *resp = &qp->resp;
     struct soft_mr *mr;
 
-    if (!may(qp, IBV_ACCESS_REMOTE_ATOMIC) || packet->va & 7) {
+    if (!has_access(qp, IBV_ACCESS_REMOTE_ATOMIC) || packet->va & 7) {
         refuse_invalid(qp);
         return;
     }
@@ -300,12 +301,12 @@ static __attribute__((noinline)) void execute_atomic(struct soft_qp *qp, const s
         refuse_invalid(qp);
         return;
     }
-    resp->resources[resp->newest].original = operate(soft_mr_at(mr, packet->va), packet);
+    resp->resources[resp->newest].original = operate_atomic(soft_mr_at(mr, packet->va), packet);
     resp->msn++;
-    accepted(qp, 1);
+    accept_psns(qp, 1);
 }
 
-static inline void execute(struct soft_qp *qp, const struct soft_packet *packet)
+static inline void execute_request(struct soft_qp *qp, const struct soft_packet *packet)
 {
     if (!in_sequence(qp, packet))
         refuse_invalid(qp);
@@ -319,7 +320,7 @@ static inline void execute(struct soft_qp *qp, const struct soft_packet *packet)
 
 void soft_responder_execute(struct soft_qp *qp, const struct soft_packet *packet)
 {
-    execute(qp, packet);
+    execute_request(qp, packet);
 }
 
 /* ---- Duplicates and early packets ---- */
@@ -339,7 +340,8 @@ static bool is_near(const struct soft_qp *qp, uint64_t psn)
     return distance <= (adapter ? NEAR_ADAPTER : NEAR);
 }
 
-static __attribute__((noinline)) void repeat(struct soft_qp *qp, const struct soft_packet *packet, uint64_t psn)
+static __attribute__((noinline)) void repeat_response(struct soft_qp *qp, const struct soft_packet *packet,
+                                                      uint64_t psn)
 {
     struct soft_resource *resource;
 
@@ -386,12 +388,12 @@ inline void soft_responder_input(struct soft_qp *qp, const struct soft_packet *p
     if (!soft_receives(qp))
         return;
     if (psn < resp->expected) {
-        repeat(qp, packet, psn);
+        repeat_response(qp, packet, psn);
         return;
     }
     if (psn > resp->expected) {
         ahead_of_others(qp, psn);
         return;
     }
-    execute(qp, packet);
+    execute_request(qp, packet);
 }

@@ -19,7 +19,7 @@
 /* Number of ACK requests that may be pending while an ACK is delayed: a requester sends four in each window. */
 #define ASKS_PATIENCE 3
 
-static unsigned places(const struct soft_qp *qp)
+static unsigned resource_count(const struct soft_qp *qp)
 {
     return qp->attr.max_dest_rd_atomic;
 }
@@ -34,9 +34,9 @@ bool soft_resource_add(struct soft_qp *qp, const struct soft_packet *packet)
     struct soft_resource *resource;
     bool atomic = packet->op & SOFT_OP_ATOMIC;
 
-    if (places(qp) == 0)
+    if (resource_count(qp) == 0)
         return false;
-    next = (resp->newest + 1) % places(qp);
+    next = (resp->newest + 1) % resource_count(qp);
     resource = &resp->resources[next];
     /* The requester must have received the answer in this entry, or it would not send another request. A repeated
      * answer is therefore no longer needed; a first answer that is not complete means one request too many. */
@@ -79,7 +79,7 @@ static bool is_part(const struct soft_resource *resource, uint32_t mtu, uint64_t
 
 struct soft_resource *soft_resource_find(struct soft_qp *qp, uint64_t psn, const struct soft_packet *packet)
 {
-    for (unsigned i = 0; i < places(qp); i++)
+    for (unsigned i = 0; i < resource_count(qp); i++)
         if (is_part(&qp->resp.resources[i], qp->mtu, psn, packet))
             return &qp->resp.resources[i];
     return NULL;
@@ -99,7 +99,7 @@ void soft_resource_answer(struct soft_qp *qp, struct soft_resource *resource, ui
 /* Stops answering at psn and behind it. */
 void soft_resource_drop(struct soft_qp *qp, uint64_t psn)
 {
-    for (unsigned i = 0; i < places(qp) && qp->resp.active > 0; i++) {
+    for (unsigned i = 0; i < resource_count(qp) && qp->resp.active > 0; i++) {
         struct soft_resource *resource = &qp->resp.resources[i];
 
         if (resource->cursor < resource->end && resource->end > psn) {
@@ -114,7 +114,7 @@ static struct soft_resource *first_active(struct soft_qp *qp)
 {
     struct soft_resource *first = NULL;
 
-    for (unsigned i = 0; i < places(qp) && qp->resp.active > 0; i++) {
+    for (unsigned i = 0; i < resource_count(qp) && qp->resp.active > 0; i++) {
         struct soft_resource *resource = &qp->resp.resources[i];
 
         if (resource->cursor < resource->end && (first == NULL || resource->psn < first->psn))
@@ -236,7 +236,7 @@ static void nak_by_now(struct soft_responder *resp, uint8_t *syndrome, uint64_t 
     }
 }
 
-static void count(struct soft_qp *qp, uint8_t syndrome)
+static void count_nak(struct soft_qp *qp, uint8_t syndrome)
 {
     struct soft_counters *counters = &qp->context->counters;
 
@@ -256,7 +256,7 @@ static bool put_one_aeth(struct soft_qp *qp, uint8_t syndrome, uint64_t psn)
         return false;
     soft_put_aeth(soft_put_bth(at, &bth), syndrome,
                   syndrome == SOFT_SYNDROME_ACK ? qp->resp.data_msn : qp->resp.msn);
-    count(qp, syndrome);
+    count_nak(qp, syndrome);
     return true;
 }
 

@@ -38,7 +38,7 @@ void soft_idle(struct soft_qp *qp)
     qp->working = false;
 }
 
-static void turn(struct soft_qp *qp)
+static void run_qp(struct soft_qp *qp)
 {
     bool requests = soft_requester_go(qp);
     /* Responses second: an acknowledgement is short, so it closes the burst of requests and needs no burst for
@@ -50,7 +50,7 @@ static void turn(struct soft_qp *qp)
 }
 
 /* True if there is nothing to send but an acknowledgement that may be delayed. */
-static bool waits(const struct soft_qp *qp)
+static bool can_wait(const struct soft_qp *qp)
 {
     return qp->context->delays_acks && !soft_requester_ready(qp) && soft_answer_can_wait(qp);
 }
@@ -106,10 +106,10 @@ static bool nothing_to_do(const struct soft_context *context)
 
     if (context->burst.packets > 0 || context->burst.left || context->starting != NULL)
         return false;
-    return qp == NULL || (TAILQ_NEXT(qp, work) == NULL && waits(qp));
+    return qp == NULL || (TAILQ_NEXT(qp, work) == NULL && can_wait(qp));
 }
 
-static __attribute__((noinline)) void step(struct soft_context *context)
+static __attribute__((noinline)) void run_step(struct soft_context *context)
 {
     uint64_t limit = context->counters.bytes_sent + STEP_BYTES;
     struct soft_qp *qp;
@@ -117,14 +117,14 @@ static __attribute__((noinline)) void step(struct soft_context *context)
     do {
         while (context->counters.bytes_sent < limit && (qp = TAILQ_FIRST(&context->work)) != NULL) {
             TAILQ_REMOVE(&context->work, qp, work);
-            if (waits(qp)) {
+            if (can_wait(qp)) {
                 TAILQ_INSERT_TAIL(&context->waiting, qp, work);
                 continue;
             }
             qp->working = false;
             limit -= TURN_BYTES;
             if (!is_held(qp))
-                turn(qp);
+                run_qp(qp);
         }
     } while (!soft_burst_leave(context));
     if (context->burst.left) {
@@ -157,7 +157,7 @@ static void note_waits(struct soft_context *context)
 void soft_step(struct soft_context *context)
 {
     if (!nothing_to_do(context))
-        step(context);
+        run_step(context);
     note_waits(context);
     context->now_known = false;
 }
@@ -190,7 +190,7 @@ uint64_t soft_deadline(struct ibv_context *ibv)
     return TAILQ_EMPTY(&context->work) ? soft_timer_next(context) : 0;
 }
 
-static inline int progress(struct soft_context *context)
+static inline int make_progress(struct soft_context *context)
 {
     struct ibv_context *ibv = &context->verbs.context;
     struct soft_wire *wire = context->wire;
@@ -207,7 +207,7 @@ void soft_progress_delaying_acks(struct soft_context *context)
 {
     context->delays_acks = true;
     context->packets_found = 0;
-    progress(context);
+    make_progress(context);
     context->delays_acks = false;
 }
 
@@ -219,7 +219,7 @@ void soft_flush_acks(struct soft_context *context)
 
 int soft_progress(struct ibv_context *ibv)
 {
-    return progress(soft_context_of(ibv));
+    return make_progress(soft_context_of(ibv));
 }
 
 /* True if packets for this queue pair arrive at this local port. */

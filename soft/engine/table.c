@@ -15,7 +15,7 @@ bool soft_is_qpn(uint32_t number)
     return number >= SOFT_QPN_MIN && number <= SOFT_QPN_MAX;
 }
 
-static struct soft_qp_list *bucket(struct soft_context *context, uint32_t qpn)
+static struct soft_qp_list *bucket_of(struct soft_context *context, uint32_t qpn)
 {
     return &context->buckets[qpn & (context->bucket_count - 1)];
 }
@@ -26,14 +26,14 @@ struct soft_qp *soft_qp_find(struct soft_context *context, uint32_t qpn)
 
     if (context->qp_count == 0)
         return NULL;
-    LIST_FOREACH (qp, bucket(context, qpn), bucket) {
+    LIST_FOREACH (qp, bucket_of(context, qpn), bucket) {
         if (qp->ibv.qp_base.qp_num == qpn)
             return qp;
     }
     return NULL;
 }
 
-static bool grow(struct soft_context *context)
+static bool grow_table(struct soft_context *context)
 {
     size_t count = context->bucket_count == 0 ? FIRST_BUCKETS : context->bucket_count * 2;
     struct soft_qp_list *buckets = calloc(count, sizeof *buckets);
@@ -45,7 +45,7 @@ static bool grow(struct soft_context *context)
     context->buckets = buckets;
     context->bucket_count = count;
     LIST_FOREACH (qp, &context->qps, link) {
-        LIST_INSERT_HEAD(bucket(context, qp->ibv.qp_base.qp_num), qp, bucket);
+        LIST_INSERT_HEAD(bucket_of(context, qp->ibv.qp_base.qp_num), qp, bucket);
     }
     return true;
 }
@@ -66,10 +66,10 @@ bool soft_qp_enter(struct soft_context *context, struct soft_qp *qp)
     if (context->qp_count >= SOFT_MAX_QP || context->qp_count > context->last_qpn - context->first_qpn ||
         !soft_timer_reserve(context, context->qp_count + 1))
         return false;
-    if (context->qp_count >= context->bucket_count && !grow(context))
+    if (context->qp_count >= context->bucket_count && !grow_table(context))
         return false;
     qp->ibv.qp_base.qp_num = new_number(context);
-    LIST_INSERT_HEAD(bucket(context, qp->ibv.qp_base.qp_num), qp, bucket);
+    LIST_INSERT_HEAD(bucket_of(context, qp->ibv.qp_base.qp_num), qp, bucket);
     LIST_INSERT_HEAD(&context->qps, qp, link);
     context->qp_count++;
     return true;

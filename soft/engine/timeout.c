@@ -15,7 +15,7 @@
 #include "engine.h"
 
 /* Sets the queue pair's timer to the next probe or to the end of the ACK timeout, whichever is earlier. */
-static void await(struct soft_qp *qp, uint64_t now)
+static void set_timer(struct soft_qp *qp, uint64_t now)
 {
     uint64_t patience =
         soft_is_lossless(qp) ? NEVER_NS : soft_recovery_patience(&qp->req.recovery, qp->context->wire->grain);
@@ -34,7 +34,7 @@ void soft_silence_begin(struct soft_qp *qp)
         return;
     if (req->expiry == NEVER_NS)
         req->expiry = now + soft_ack_time(qp->attr.timeout);
-    await(qp, now);
+    set_timer(qp, now);
 }
 
 void soft_silence_broken(struct soft_qp *qp)
@@ -45,7 +45,7 @@ void soft_silence_broken(struct soft_qp *qp)
         uint64_t now = soft_now(qp->context);
 
         req->expiry = now + soft_ack_time(qp->attr.timeout);
-        await(qp, now);
+        set_timer(qp, now);
     } else {
         req->expiry = NEVER_NS;
         soft_timer_set(qp, NEVER_NS);
@@ -84,11 +84,11 @@ static void time_out(struct soft_qp *qp)
     soft_completer_retry(qp);
 }
 
-static void probe(struct soft_qp *qp, uint64_t now)
+static void send_probe(struct soft_qp *qp, uint64_t now)
 {
     soft_requester_probe(qp);
     if (soft_sends(qp) && qp->req.una < qp->req.next)
-        await(qp, now);
+        set_timer(qp, now);
 }
 
 void soft_timers(struct ibv_context *ibv)
@@ -108,7 +108,7 @@ void soft_timers(struct ibv_context *ibv)
         } else if (qp->req.expiry <= now) {
             time_out(qp);
         } else {
-            probe(qp, now);
+            send_probe(qp, now);
         }
     }
     soft_step(context);

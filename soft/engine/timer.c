@@ -26,7 +26,7 @@ bool soft_timer_reserve(struct soft_context *context, size_t qps)
 }
 
 /* Positions are counted from 1: the children of i are 2i and 2i + 1. */
-static void place(struct soft_context *context, size_t at, struct soft_timer timer)
+static void place_timer(struct soft_context *context, size_t at, struct soft_timer timer)
 {
     context->heap[at - 1] = timer;
     timer.qp->heap_at = at;
@@ -35,10 +35,10 @@ static void place(struct soft_context *context, size_t at, struct soft_timer tim
 static void sift_up(struct soft_context *context, size_t at, struct soft_timer timer)
 {
     while (at > 1 && context->heap[at / 2 - 1].at > timer.at) {
-        place(context, at, context->heap[at / 2 - 1]);
+        place_timer(context, at, context->heap[at / 2 - 1]);
         at /= 2;
     }
-    place(context, at, timer);
+    place_timer(context, at, timer);
 }
 
 static void sift_down(struct soft_context *context, size_t at, struct soft_timer timer)
@@ -50,10 +50,10 @@ static void sift_down(struct soft_context *context, size_t at, struct soft_timer
             child++;
         if (context->heap[child - 1].at >= timer.at)
             break;
-        place(context, at, context->heap[child - 1]);
+        place_timer(context, at, context->heap[child - 1]);
         at = child;
     }
-    place(context, at, timer);
+    place_timer(context, at, timer);
 }
 
 void soft_timer_forget(struct soft_qp *qp)
@@ -119,7 +119,7 @@ void soft_timer_start_later(struct soft_qp *qp)
     LIST_INSERT_HEAD(&qp->context->timer_pending, qp, later);
 }
 
-static void hurry(struct soft_qp *qp)
+static void clear_unhurried(struct soft_qp *qp)
 {
     if (qp->timer_pending)
         LIST_REMOVE(qp, later);
@@ -135,7 +135,7 @@ void soft_timer_start_unhurried(struct soft_context *context)
         return;
     context->now_known = false;
     while ((qp = LIST_FIRST(&context->timer_pending)) != NULL) {
-        hurry(qp);
+        clear_unhurried(qp);
         soft_silence_begin(qp);
     }
     context->now_known = false;
@@ -143,7 +143,7 @@ void soft_timer_start_unhurried(struct soft_context *context)
 
 void soft_timer_end(struct soft_qp *qp)
 {
-    hurry(qp);
+    clear_unhurried(qp);
     soft_timer_forget(qp);
 }
 

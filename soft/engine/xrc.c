@@ -8,7 +8,7 @@
 #include "engine.h"
 #include "xrc.h"
 
-static struct soft_srq *find(struct soft_xrcd *xrcd, uint32_t number)
+static struct soft_srq *find_srq(struct soft_xrcd *xrcd, uint32_t number)
 {
     struct soft_srq *srq;
 
@@ -19,7 +19,7 @@ static struct soft_srq *find(struct soft_xrcd *xrcd, uint32_t number)
     return NULL;
 }
 
-static void serve(struct soft_qp *qp, struct soft_srq *srq)
+static void use_srq(struct soft_qp *qp, struct soft_srq *srq)
 {
     struct ibv_qp *ibv = soft_ibv(qp);
 
@@ -39,12 +39,12 @@ void soft_xrc_input(struct soft_qp *qp, const struct soft_packet *packet)
     }
     /* Duplicates and early packets are answered without the shared receive queue. */
     if (soft_psn_near(resp->expected, packet->psn) == resp->expected) {
-        srq = find(qp->xrcd, packet->srqn);
+        srq = find_srq(qp->xrcd, packet->srqn);
         if (srq == NULL || ((resp->message != 0 || resp->held) && srq != soft_srq_of(qp))) {
             soft_refuse(qp, SOFT_SYNDROME_INVALID, IBV_WC_REM_INV_REQ_ERR);
             return;
         }
-        serve(qp, srq);
+        use_srq(qp, srq);
     }
     soft_responder_input(qp, packet);
 }
@@ -57,7 +57,7 @@ static uint32_t new_number(struct soft_context *context, struct soft_xrcd *xrcd)
 
     do {
         number = soft_shuffle(&context->srqns, context->srqns_given++);
-    } while (number == 0 || find(xrcd, number) != NULL);
+    } while (number == 0 || find_srq(xrcd, number) != NULL);
     return number;
 }
 
@@ -69,7 +69,7 @@ void soft_xrc_enter(struct soft_xrcd *xrcd, struct soft_srq *srq)
 }
 
 /* A connection that is within a message when the queue is destroyed fails; the receive is destroyed with the queue. */
-static void abandon(struct soft_qp *qp)
+static void abandon_message(struct soft_qp *qp)
 {
     struct ibv_qp *ibv = soft_ibv(qp);
     bool torn = qp->resp.message != 0 || qp->resp.held;
@@ -88,7 +88,7 @@ void soft_xrc_leave(struct soft_srq *srq)
 
     LIST_FOREACH (qp, &context->qps, link) {
         if (qp->xrcd == srq->xrcd && soft_srq_of(qp) == srq)
-            abandon(qp);
+            abandon_message(qp);
     }
     LIST_REMOVE(srq, link);
     srq->xrcd->users--;

@@ -9,7 +9,7 @@
 #define TICK_NS 1000000        /* the shortest tick of a kernel */
 
 /* The change of the final CRC that a change in front of `length` bytes causes. */
-static uint32_t carry(uint32_t difference, size_t length)
+static uint32_t carry_difference(uint32_t difference, size_t length)
 {
     static const uint8_t zeros[4096];
     uint32_t crc = ~difference;
@@ -27,7 +27,7 @@ static uint32_t carry(uint32_t difference, size_t length)
  * The rows are filled from the last bit backwards: each has one more bit behind it. */
 static void fill_rows(struct icrc_id_rows *rows, size_t length)
 {
-    uint32_t by = carry(POLYNOMIAL, BEHIND_ID + length);
+    uint32_t by = carry_difference(POLYNOMIAL, BEHIND_ID + length);
 
     rows->length = length;
     for (unsigned i = 0; i < ICRC_ID_BITS; i++) {
@@ -39,7 +39,7 @@ static void fill_rows(struct icrc_id_rows *rows, size_t length)
 
 /* Gaussian elimination: gives every row a bit that no other row has. There always is one, because 16 consecutive bits
  * are linearly independent in a 32-bit CRC. */
-static void reduce(struct icrc_id_rows *rows)
+static void reduce_rows(struct icrc_id_rows *rows)
 {
     for (unsigned i = 0; i < ICRC_ID_BITS; i++) {
         rows->row[i].bit = rows->row[i].by & -rows->row[i].by;
@@ -57,7 +57,7 @@ bool icrc_id_solve(struct icrc_ids *ids, size_t length, uint32_t difference, uin
 
     if (rows->length != length) {
         fill_rows(rows, length);
-        reduce(rows);
+        reduce_rows(rows);
     }
     *id = 0;
     for (unsigned i = 0; i < ICRC_ID_BITS; i++)
@@ -70,7 +70,7 @@ bool icrc_id_solve(struct icrc_ids *ids, size_t length, uint32_t difference, uin
 
 /* ---- The counter ---- */
 
-static bool accept(struct icrc_count *count, uint16_t id, uint64_t now)
+static bool accept_id(struct icrc_count *count, uint16_t id, uint64_t now)
 {
     count->known = true;
     count->doubted = false;
@@ -88,11 +88,11 @@ bool icrc_count_fits(struct icrc_count *count, uint16_t id, uint64_t now)
     if (count->any)
         return true;
     if (!count->known || ahead <= most)
-        return accept(count, id, now);
+        return accept_id(count, id, now);
     if (behind <= ICRC_COUNT_BEHIND)
         return true;
     if (count->doubted && (uint16_t)(id - count->doubt) <= ICRC_COUNT_AHEAD)
-        return accept(count, id, now);
+        return accept_id(count, id, now);
     count->doubted = true;
     count->doubt = id;
     count->any = ++count->misfits >= ICRC_COUNT_MISFITS;

@@ -23,7 +23,7 @@ _Static_assert(QP1_SHARES == ROCE_SHARES, "its shares");
 
 /* Sets a sending socket's options. With fragmentation disabled it sends identification 0, which the ICRC covers. It
  * receives only errors. */
-static int configure(int fd, sa_family_t family)
+static int configure_sender(int fd, sa_family_t family)
 {
     (void)fds_set_option(fd, SOL_SOCKET, SO_RCVBUF, 0);
     if (family == AF_INET)
@@ -46,7 +46,7 @@ static int open_out(struct qp1 *qp1, int family)
     int fd = fds_own_private(socket(any.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP));
 
     qp1->out[family] = fd;
-    if (fd == -1 || configure(fd, any.sa.sa_family) == -1 || bind(fd, &any.sa, length) == -1 ||
+    if (fd == -1 || configure_sender(fd, any.sa.sa_family) == -1 || bind(fd, &any.sa, length) == -1 ||
         getsockname(fd, &any.sa, &length) == -1)
         return errno;
     qp1->out_port[family] = any.in.sin_port; /* at the same place in sockaddr_in6 */

@@ -21,7 +21,7 @@
 
 /* ---- Names ---- */
 
-static socklen_t name(struct sockaddr_un *un, int share)
+static socklen_t share_name(struct sockaddr_un *un, int share)
 {
     char text[64];
 
@@ -29,7 +29,7 @@ static socklen_t name(struct sockaddr_un *un, int share)
     return shm_pass_address(un, text);
 }
 
-static int finish(int fd, bool well)
+static int close_unless(int fd, bool well)
 {
     int error = errno;
 
@@ -46,30 +46,30 @@ static int open_listener(void)
 }
 
 /* Connects to the process that has bound the name. -1 and errno: ECONNREFUSED, no process has. */
-static int visit(int share)
+static int connect_share(int share)
 {
     struct sockaddr_un un;
-    socklen_t length = name(&un, share);
+    socklen_t length = share_name(&un, share);
     int fd = open_listener();
 
-    return finish(fd, fd != -1 && connect(fd, (struct sockaddr *)&un, length) == 0);
+    return close_unless(fd, fd != -1 && connect(fd, (struct sockaddr *)&un, length) == 0);
 }
 
 /* Binds a name and listens. -1 and errno: EADDRINUSE, a process has it. */
 static int take_name(int share)
 {
     struct sockaddr_un un;
-    socklen_t length = name(&un, share);
+    socklen_t length = share_name(&un, share);
     int fd = open_listener();
 
     if (fd != -1)
         slow_close_guard(fd);
-    return finish(fd,
-                  fd != -1 && bind(fd, (struct sockaddr *)&un, length) == 0 && listen(fd, ROCE_SHARES) == 0);
+    return close_unless(fd, fd != -1 && bind(fd, (struct sockaddr *)&un, length) == 0 &&
+                                listen(fd, ROCE_SHARES) == 0);
 }
 
 /* Waits until the socket is readable or the other end is closed. False: not before the deadline. */
-static bool await(int fd, uint64_t deadline)
+static bool await_readable(int fd, uint64_t deadline)
 {
     struct pollfd one = {.fd = fd, .events = POLLIN};
     int got;
@@ -83,7 +83,7 @@ static bool await(int fd, uint64_t deadline)
 /* Whether another user has bound this name, as any user can. */
 static bool is_foreign(int share)
 {
-    int fd = visit(share);
+    int fd = connect_share(share);
     bool foreign = fd != -1 && !shm_pass_is_ours(fd);
 
     if (foreign)
@@ -96,13 +96,13 @@ static bool is_foreign(int share)
 /* Waits until the process that is joining has finished. False: another user has bound that name, and may keep it. */
 static bool await_end(uint64_t deadline)
 {
-    int other = visit(TURN);
+    int other = connect_share(TURN);
     bool ours = other == -1 || shm_pass_is_ours(other);
 
     if (!ours) {
         slow_close(other);
     } else if (other != -1) {
-        (void)await(other, deadline);
+        (void)await_readable(other, deadline);
         fds_close(other);
     }
     return ours;
@@ -139,7 +139,7 @@ static void close_all(struct roce_port *roce)
         }
 }
 
-static union soft_addr everywhere(enum roce_family family)
+static union soft_addr wildcard_address(enum roce_family family)
 {
     union soft_addr any = {.in6 = {.sin6_family = family == ROCE_IPV4 ? AF_INET : AF_INET6}};
 
@@ -155,7 +155,7 @@ static bool is_without_ipv6(enum roce_family family, int error)
 /* Checks that no process has the port, not even one that shares it. 0 or an errno. */
 static int try_alone(enum roce_family family)
 {
-    union soft_addr any = everywhere(family);
+    union soft_addr any = wildcard_address(family);
     struct udp_socket socket;
     int error = udp_socket_open(&socket, &any);
 
@@ -166,7 +166,7 @@ static int try_alone(enum roce_family family)
 
 /* Attaches the BPF program that selects a socket. Bytes 4 to 7 of the BTH are 8 other bits and the queue pair's
  * number, whose upper bits are the LID. Number 1 belongs to no LID. */
-static int distribute(int fd)
+static int attach_filter(int fd)
 {
     struct sock_filter program[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 4),
@@ -185,7 +185,7 @@ static int distribute(int fd)
 /* Opens all sockets of a family, in order. 0 or an errno. */
 static int open_family(struct roce_port *roce, enum roce_family family)
 {
-    union soft_addr any = everywhere(family);
+    union soft_addr any = wildcard_address(family);
     int error = try_alone(family);
 
     for (int share = 0; share < ROCE_SOCKETS && error == 0; share++) {
@@ -196,7 +196,7 @@ static int open_family(struct roce_port *roce, enum roce_family family)
             roce->fds[share][family] = socket.fd;
     }
     if (error == 0)
-        error = distribute(roce->fds[0][family]);
+        error = attach_filter(roce->fds[0][family]);
     return is_without_ipv6(family, error) ? 0 : error;
 }
 
@@ -235,7 +235,7 @@ static int receive_share(int from, int fds[ROCE_FAMILIES], uint64_t deadline)
     uint8_t families;
     ssize_t got;
 
-    if (!await(from, deadline))
+    if (!await_readable(from, deadline))
         return ETIMEDOUT;
     got = recv(from, &families, sizeof families, MSG_PEEK | MSG_DONTWAIT);
     if (got == 0 || (got == -1 && errno == ECONNRESET)) /* it is exiting, perhaps before it accepted us */
@@ -263,7 +263,7 @@ static void receive_table(struct roce_port *roce, int from, uint64_t deadline)
     uint8_t families;
     int memory;
 
-    if (!await(from, deadline) || !shm_pass_receive(from, &families, sizeof families, &memory, 1, 1))
+    if (!await_readable(from, deadline) || !shm_pass_receive(from, &families, sizeof families, &memory, 1, 1))
         return;
     roce->memory = memory;
     roce->table = roce_table_map(memory);
@@ -296,7 +296,7 @@ static int receive_all(struct roce_port *roce, int from)
     return error;
 }
 
-static void clear(struct roce_port *roce)
+static void clear_port(struct roce_port *roce)
 {
     *roce = (struct roce_port){.listener = -1, .memory = -1};
     for (int share = 0; share < ROCE_SOCKETS; share++)
@@ -309,7 +309,7 @@ static int take_from(struct roce_port *roce, int from)
     struct roce_port other;
     int error;
 
-    clear(&other);
+    clear_port(&other);
     error = receive_all(&other, from);
     if (error == 0) {
         close_all(roce);
@@ -321,12 +321,12 @@ static int take_from(struct roce_port *roce, int from)
 /* Asks one process after another, until one sends a table, too: if some use it, all must. 0, or an errno: ESRCH if no
  * process of this user is there. A process whose backlog is full (EAGAIN) counts as none; if it is of this user,
  * opening the port fails, because it has the port. */
-static int ask(struct roce_port *roce)
+static int ask_processes(struct roce_port *roce)
 {
     int error = ESRCH;
 
     for (int share = 0; share < ROCE_SHARES && (error != 0 || roce->table == NULL); share++) {
-        int from = visit(share), failed = from == -1 ? errno : 0;
+        int from = connect_share(share), failed = from == -1 ? errno : 0;
 
         if (from == -1 && failed != ECONNREFUSED && failed != EAGAIN && error != 0)
             error = failed;
@@ -376,9 +376,9 @@ static int open_or_retry(struct roce_port *roce)
 }
 
 /* Called by the one process that is joining. 0 or an errno. */
-static int join(struct roce_port *roce)
+static int join_port(struct roce_port *roce)
 {
-    int error = ask(roce);
+    int error = ask_processes(roce);
 
     if (error == ESRCH) {
         error = open_or_retry(roce);
@@ -395,9 +395,9 @@ struct roce_port *roce_port_join(void)
 
     if (roce == NULL)
         return NULL;
-    clear(roce);
+    clear_port(roce);
     turn = await_turn();
-    error = turn == -1 ? errno : join(roce);
+    error = turn == -1 ? errno : join_port(roce);
     if (turn != -1)
         slow_close_listener(turn);
     if (error == 0)

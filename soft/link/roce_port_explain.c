@@ -31,7 +31,7 @@ static bool read_line(const char *line, unsigned long *user)
     return found;
 }
 
-static bool find(const char *table, unsigned long *user)
+static bool find_owner(const char *table, unsigned long *user)
 {
     FILE *file = fopen(table, "re");
     char line[256];
@@ -57,7 +57,7 @@ static bool has_rxe(void)
 static void explain_taken(char *text, size_t size)
 {
     unsigned long user = 0;
-    bool found = find("/proc/net/udp", &user) || find("/proc/net/udp6", &user);
+    bool found = find_owner("/proc/net/udp", &user) || find_owner("/proc/net/udp6", &user);
 
     if (found && user == 0 && has_rxe())
         snprintf(text, size,

@@ -18,7 +18,7 @@
 /* Reads the eventfd. Must be called before the rings are polled, because a write after the read announces packets that
  * this poll may not see. Returns whether the eventfd was written. *unexpected: there were more writes than `owed`, so
  * a peer has written whose ring was not polled yet. */
-static bool hear(struct shm *shm, bool *unexpected)
+static bool drain_wakefd(struct shm *shm, bool *unexpected)
 {
     uint64_t times = fds_flag_take(shm->wakefd);
 
@@ -90,7 +90,7 @@ uint8_t *shm_link_room(struct soft_link *link, size_t size, size_t *limit)
 
 /* Wakes a peer after this end has cleared one of its flags: sets this end's bit in its bitmap, and writes its
  * eventfd. */
-static void call(struct shm_peer *peer)
+static void notify_peer(struct shm_peer *peer)
 {
     if (peer->bitmap != NULL)
         shm_bitmap_notify(peer->bitmap, peer->slot_there);
@@ -104,7 +104,7 @@ void shm_notify_peer(struct shm_peer *peer)
     LIST_REMOVE(peer, unnotified);
     peer->unnotified_bytes = 0;
     if (shm_ring_needs_notify(&peer->out))
-        call(peer);
+        notify_peer(peer);
 }
 
 void shm_sent(struct shm *shm)
@@ -146,7 +146,7 @@ static void look_for_room(struct shm_peer *peer)
 
 /* Passes a batch to the engine; returns the number of packets. The acknowledgement is processed after the packets,
  * because some of them may be responses that precede it. */
-static int give(struct shm_peer *peer, const struct shm_burst *burst)
+static int deliver_burst(struct shm_peer *peer, const struct shm_burst *burst)
 {
     int packets = 0;
 
@@ -161,11 +161,11 @@ static int give(struct shm_peer *peer, const struct shm_burst *burst)
     return packets;
 }
 
-/* Like give(), for a batch that is long enough to measure its copy. */
+/* Like deliver_burst(), for a batch that is long enough to measure its copy. */
 static __attribute__((noinline)) int give_timed(struct shm_peer *peer, const struct shm_burst *burst)
 {
     uint64_t begun = shm_pace_begin(&peer->in.pace, burst->length) ? now_ns() : 0;
-    int packets = give(peer, burst);
+    int packets = deliver_burst(peer, burst);
     uint64_t took = begun != 0 ? shm_ring_took(burst) : 0;
 
     if (took != 0)
@@ -180,10 +180,10 @@ static int empty_ring(struct shm_peer *peer, size_t *budget)
     int packets = 0;
 
     while (*budget > 0 && shm_ring_next(&peer->in, &burst)) {
-        packets += burst.length >= SHM_PACE_MIN ? give_timed(peer, &burst) : give(peer, &burst);
+        packets += burst.length >= SHM_PACE_MIN ? give_timed(peer, &burst) : deliver_burst(peer, &burst);
         *budget -= burst.whole < *budget ? burst.whole : *budget;
         if (shm_ring_taken(&peer->in, &burst))
-            call(peer);
+            notify_peer(peer);
     }
     return packets;
 }
@@ -193,7 +193,7 @@ static int empty_ring(struct shm_peer *peer, size_t *budget)
 static void share_room(struct shm_peer *peer)
 {
     if (shm_ring_tell(&peer->in))
-        call(peer);
+        notify_peer(peer);
     shm_ring_see_room(&peer->out);
 }
 
@@ -213,7 +213,7 @@ static int look_on(struct shm_peer *peer, size_t *budget)
 }
 
 /* Polls one ring and sets its need-wakeup flag when it is empty, unless the budget is used up first. */
-static int look(struct shm_peer *peer, size_t *budget)
+static int poll_peer(struct shm_peer *peer, size_t *budget)
 {
     struct shm *shm = peer->shm;
     struct shm_ring *in = &peer->in;
@@ -245,7 +245,7 @@ static void give_up(struct shm_peer *peer)
     soft_link_failed(peer->shm->context, &peer->link);
 }
 
-static void called(void *arg, unsigned slot)
+static void poll_slot(void *arg, unsigned slot)
 {
     struct shm *shm = arg;
     struct shm_peer *peer = shm->slots->slot_owner[slot];
@@ -257,7 +257,7 @@ static void called(void *arg, unsigned slot)
 /* Takes the bits of the bitmap, and adds their peers to the list `looked_at`. Returns the number of bits. */
 static unsigned take_calls(struct shm *shm)
 {
-    return shm->slots == NULL ? 0 : shm_bitmap_take(shm->slots->bitmap, called, shm);
+    return shm->slots == NULL ? 0 : shm_bitmap_take(shm->slots->bitmap, poll_slot, shm);
 }
 
 /* Before the rings are polled: takes the bits of the bitmap, counts the flags that peers have cleared, and reads the
@@ -271,7 +271,7 @@ static unsigned listen_for_calls(struct shm *shm, bool hears)
 
     TAILQ_FOREACH (peer, &shm->looked_at, looks)
         expect_ring(shm, shm_ring_was_notified(&peer->in, &peer->in.control->sleeps));
-    if (hears && shm->owed > 0 && hear(shm, &unexpected))
+    if (hears && shm->owed > 0 && drain_wakefd(shm, &unexpected))
         calls += take_calls(shm);
     return calls;
 }
@@ -289,7 +289,7 @@ static int look_at_all(struct shm *shm, size_t *budget, bool watches)
         bool had_time = *budget > 0;
 
         expect_ring(shm, shm_ring_was_notified(&peer->in, &peer->in.control->sleeps));
-        packets += watches || peer->slots != NULL ? look(peer, budget) : look_on(peer, budget);
+        packets += watches || peer->slots != NULL ? poll_peer(peer, budget) : look_on(peer, budget);
         look_for_room(peer);
         give_up(peer);
         next = TAILQ_NEXT(peer, looks);
@@ -336,10 +336,10 @@ int shm_receive(struct shm *shm, bool hears, bool watches)
 
     if (packets == 0 && !watches)
         packets = look_again(shm, &budget);
-    if (packets == 0 && hears && hear(shm, &unexpected)) {
+    if (packets == 0 && hears && drain_wakefd(shm, &unexpected)) {
         calls += take_calls(shm);
         if (calls == 0 && unexpected && shm->slots != NULL)
-            shm_slots_each(shm->slots, called, shm);
+            shm_slots_each(shm->slots, poll_slot, shm);
         packets = look_at_all(shm, &budget, watches);
     }
     if (shm->owed < 0) /* writes of a peer that cleared no flag */

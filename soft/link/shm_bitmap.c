@@ -108,7 +108,7 @@ void shm_bitmap_notify(struct shm_bitmap *bitmap, unsigned slot)
 }
 
 /* Clears a word and returns its bits. The acquire exchange pairs with the releases of shm_bitmap_notify(). */
-static uint64_t take(_Atomic uint64_t *bits)
+static uint64_t take_bits(_Atomic uint64_t *bits)
 {
     return atomic_load_explicit(bits, memory_order_relaxed) == 0
                ? 0
@@ -120,10 +120,10 @@ unsigned shm_bitmap_take(struct shm_bitmap *bitmap, void (*called)(void *arg, un
     unsigned count = 0;
 
     for (unsigned sum = 0; sum < SHM_SLOTS / 64 / 64; sum++) {
-        for (uint64_t words = take(&bitmap->sums[sum]); words != 0;) {
+        for (uint64_t words = take_bits(&bitmap->sums[sum]); words != 0;) {
             unsigned word = sum * 64 + next_bit(&words);
 
-            for (uint64_t slots = take(&bitmap->calls[word]); slots != 0; count++)
+            for (uint64_t slots = take_bits(&bitmap->calls[word]); slots != 0; count++)
                 called(arg, word * 64 + next_bit(&slots));
         }
     }

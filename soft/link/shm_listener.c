@@ -165,7 +165,7 @@ static void remove_dead(int probe, const struct sockaddr_un *un, const struct so
 
 /* Removes dead files from a directory. The probe is a socket of another type: its connect() fails on every file, with
  * ECONNREFUSED only on dead ones, and does not disturb a listener. */
-static void sweep(const char *directory, const struct sockaddr_un *aside)
+static void remove_dead_files(const char *directory, const struct sockaddr_un *aside)
 {
     int fd = fds_own(open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)),
         probe = open_socket(SOCK_DGRAM);
@@ -215,7 +215,7 @@ static bool open_file_in(struct shm_listener *listener, const struct directory *
         return false;
     }
     if (!atomic_flag_test_and_set_explicit(&swept, memory_order_relaxed))
-        sweep(directory->text, &first);
+        remove_dead_files(directory->text, &first);
     return true;
 }
 

@@ -8,7 +8,7 @@
 #define REST (UINT64_C(256) << 20)    /* bytes between two measurements */
 #define UNIT 65536                    /* bytes whose time is compared */
 
-static void begin(struct shm_pace *pace)
+static void begin_compare(struct shm_pace *pace)
 {
     *pace = (struct shm_pace){.warm = true,
                               .near = pace->near,
@@ -18,7 +18,7 @@ static void begin(struct shm_pace *pace)
                               .left = PATIENCE};
 }
 
-static void end(struct shm_pace *pace, bool near)
+static void end_compare(struct shm_pace *pace, bool near)
 {
     pace->near = near;
     pace->compares = false;
@@ -36,9 +36,9 @@ bool shm_pace_begin(struct shm_pace *pace, size_t length)
     if (pace->left > length)
         pace->left -= length;
     else if (pace->compares)
-        end(pace, pace->near_before); /* no batches of the other kind arrive */
+        end_compare(pace, pace->near_before); /* no batches of the other kind arrive */
     else if (pace->warm)
-        begin(pace);
+        begin_compare(pace);
     else
         warm_up(pace);
     return pace->compares;
@@ -58,7 +58,7 @@ void shm_pace_took(struct shm_pace *pace, bool near, size_t length, uint64_t ns)
         pace->least[near] = took;
     pace->timed[near]++;
     if (pace->timed[false] >= ENOUGH && pace->timed[true] >= ENOUGH)
-        end(pace, is_near_better(pace));
+        end_compare(pace, is_near_better(pace));
     else if (pace->timed[pace->near_before] >= ENOUGH)
         pace->near = !pace->near_before;
 }

@@ -106,7 +106,7 @@ void shm_pass_close(const int *fds, size_t count)
 
 /* Receives a message; tries again if a signal interrupted it, or there was no memory for a descriptor at that
  * moment. */
-static ssize_t take(int fd, struct msghdr *message)
+static ssize_t receive_retrying(int fd, struct msghdr *message)
 {
     ssize_t got = -1;
 
@@ -135,7 +135,7 @@ bool shm_pass_receive(int fd, void *bytes, size_t length, int *fds, size_t least
     int came[SHM_PASS_FDS] = {-1, -1, -1};
 
     fds_hold_fork();
-    ssize_t got = take(fd, &message);
+    ssize_t got = receive_retrying(fd, &message);
     size_t number = got == -1 ? 0 : take_fds(&message, came);
 
     fds_let_fork();

@@ -18,7 +18,7 @@
 #define UNREPORTED_MAX 4096                /* maximum free bytes that the receiver has not published yet */
 #define POPULATE_MAX 65536                 /* maximum bytes that are allocated ahead of need */
 
-static size_t whole(size_t length)
+static size_t aligned_size(size_t length)
 {
     return (SHM_HEADER + length + SHM_ALIGN - 1) / SHM_ALIGN * SHM_ALIGN;
 }
@@ -49,7 +49,7 @@ static void put_header(struct shm_ring *ring, uint32_t length, uint32_t stride, 
 /* Clears a flag of the other end; true if it was set. Either this load sees the flag, or the thread that set the flag
  * sees the position that this end has just published: all these stores and loads are seq_cst, so they are in one total
  * order. */
-static bool calls(_Atomic uint32_t *flag)
+static bool take_flag(_Atomic uint32_t *flag)
 {
     return atomic_load_explicit(flag, memory_order_seq_cst) != 0 &&
            atomic_exchange_explicit(flag, 0, memory_order_relaxed) != 0;
@@ -58,7 +58,7 @@ static bool calls(_Atomic uint32_t *flag)
 static void raise_flag(struct shm_ring *ring, _Atomic uint32_t *flag)
 {
     ring->flagged = true;
-    atomic_store_explicit(flag, 1, memory_order_seq_cst); /* pairs with calls()'s load */
+    atomic_store_explicit(flag, 1, memory_order_seq_cst); /* pairs with take_flag()'s load */
 }
 
 bool shm_ring_was_notified(struct shm_ring *ring, _Atomic uint32_t *flag)
@@ -78,7 +78,7 @@ bool shm_ring_stay(struct shm_ring *ring, _Atomic uint32_t *flag)
 }
 
 /* 1 + the current CPU; 0: not known. */
-static uint32_t processor(void)
+static uint32_t current_cpu(void)
 {
     return (uint32_t)(sched_getcpu() + 1);
 }
@@ -88,7 +88,7 @@ static uint32_t processor(void)
 /* Allocates the ring's first `end` bytes, before the sender writes there: if the kernel has no memory for a page of
  * shared memory, it sends SIGBUS to the thread that touches it. Each call doubles what is allocated, by at most
  * POPULATE_MAX, so that a ring with little traffic stays small. False: the ring is broken. */
-static __attribute__((noinline)) bool populate(struct shm_ring *ring, size_t end)
+static __attribute__((noinline)) bool populate_ring(struct shm_ring *ring, size_t end)
 {
     size_t ahead = ring->populated < POPULATE_MAX ? ring->populated : POPULATE_MAX;
     size_t upto = ring->populated + ahead > end ? ring->populated + ahead : end;
@@ -106,11 +106,11 @@ static __attribute__((noinline)) bool populate(struct shm_ring *ring, size_t end
 
 static inline bool is_populated(struct shm_ring *ring, size_t end)
 {
-    return end <= ring->populated || populate(ring, end);
+    return end <= ring->populated || populate_ring(ring, end);
 }
 
 /* Bytes that the receiver has not taken yet, according to its last known position. */
-static size_t used(const struct shm_ring *ring)
+static size_t used_bytes(const struct shm_ring *ring)
 {
     return (size_t)(ring->at - ring->seen);
 }
@@ -128,7 +128,7 @@ void shm_ring_see_room(struct shm_ring *ring)
 }
 
 /* Writes a header of SHM_SKIP and continues at the start of the ring. */
-static void skip(struct shm_ring *ring)
+static void skip_to_start(struct shm_ring *ring)
 {
     if (!is_populated(ring, (ring->at & MASK) + SHM_HEADER))
         return;
@@ -137,19 +137,19 @@ static void skip(struct shm_ring *ring)
 }
 
 /* Contiguous space for at least `wanted` bytes, perhaps after a skip; 0: there is none. */
-static inline __attribute__((always_inline)) size_t piece(struct shm_ring *ring, size_t wanted)
+static inline __attribute__((always_inline)) size_t contiguous_space(struct shm_ring *ring, size_t wanted)
 {
-    size_t room = SHM_RING_BYTES - used(ring), end = SHM_RING_BYTES - (ring->at & MASK);
+    size_t room = SHM_RING_BYTES - used_bytes(ring), end = SHM_RING_BYTES - (ring->at & MASK);
 
-    if (used(ring) == 0 && (ring->at & MASK) > NEAR && (ring->at & MASK) >= MORE * wanted) {
-        skip(ring);
-        return SHM_RING_BYTES - used(ring);
+    if (used_bytes(ring) == 0 && (ring->at & MASK) > NEAR && (ring->at & MASK) >= MORE * wanted) {
+        skip_to_start(ring);
+        return SHM_RING_BYTES - used_bytes(ring);
     }
     if (end >= wanted)
         return room < end ? room : end;
     if (room < end + wanted)
         return 0;
-    skip(ring);
+    skip_to_start(ring);
     return room - end;
 }
 
@@ -157,17 +157,17 @@ static inline __attribute__((always_inline)) size_t piece(struct shm_ring *ring,
  * may be empty and could restart. */
 static bool wants_to_see(const struct shm_ring *ring)
 {
-    return used(ring) != 0 &&
-           ((ring->at & MASK) > NEAR || SHM_RING_BYTES - used(ring) < whole(SOFT_BURST_LONG));
+    return used_bytes(ring) != 0 &&
+           ((ring->at & MASK) > NEAR || SHM_RING_BYTES - used_bytes(ring) < aligned_size(SOFT_BURST_LONG));
 }
 
 inline uint8_t *shm_ring_room(struct shm_ring *ring, size_t size, size_t *limit)
 {
-    size_t wanted = whole(size), room, from, available;
+    size_t wanted = aligned_size(size), room, from, available;
 
     if (wants_to_see(ring))
         shm_ring_see_room(ring);
-    room = ring->broken ? 0 : piece(ring, wanted);
+    room = ring->broken ? 0 : contiguous_space(ring, wanted);
     from = ring->at & MASK;
     if (room < wanted || ring->broken || !is_populated(ring, from + wanted))
         return NULL;
@@ -180,14 +180,14 @@ inline uint8_t *shm_ring_room(struct shm_ring *ring, size_t size, size_t *limit)
 void shm_ring_put(struct shm_ring *ring, size_t length, size_t stride, uint32_t ack)
 {
     put_header(ring, (uint32_t)length, (uint32_t)stride, ack);
-    ring->at += whole(length);
+    ring->at += aligned_size(length);
     /* pairs with see_tail()'s load */
     atomic_store_explicit(&ring->control->tail, ring->at, memory_order_seq_cst);
 }
 
 bool shm_ring_needs_notify(struct shm_ring *ring)
 {
-    return calls(&ring->control->sleeps);
+    return take_flag(&ring->control->sleeps);
 }
 
 bool shm_ring_begin(struct shm_ring *ring)
@@ -196,7 +196,7 @@ bool shm_ring_begin(struct shm_ring *ring)
 
     ring->begun = there & SHM_TIMES ? now_ns() : 0;
     there &= ~SHM_TIMES;
-    ring->far = there != 0 && there != processor();
+    ring->far = there != 0 && there != current_cpu();
     return ring->far;
 }
 
@@ -220,7 +220,7 @@ static bool see_tail(struct shm_ring *ring)
 }
 
 /* Skips to the start of the ring after a header of SHM_SKIP. False: the sender has not published that. */
-static bool skipped(struct shm_ring *ring)
+static bool follow_skip(struct shm_ring *ring)
 {
     uint64_t start = ring->at + SHM_RING_BYTES - (ring->at & MASK);
 
@@ -246,13 +246,15 @@ bool shm_ring_next(struct shm_ring *ring, struct shm_burst *burst)
         uint32_t ack = atomic_load_explicit(&header[2], memory_order_relaxed);
 
         if (length == SHM_SKIP) {
-            skipped(ring);
+            follow_skip(ring);
             continue;
         }
         ring->broken = length == 0 || length > SOFT_BURST_LONG || stride == 0 ||
-                       whole(length) > ring->seen - ring->at || whole(length) > SHM_RING_BYTES - offset ||
+                       aligned_size(length) > ring->seen - ring->at ||
+                       aligned_size(length) > SHM_RING_BYTES - offset ||
                        (ack != 0 && ack >> SOFT_ACKED_SHIFT != SOFT_ACKED);
-        *burst = (struct shm_burst){ring->bytes + offset + SHM_HEADER, length, stride, whole(length), ack};
+        *burst =
+            (struct shm_burst){ring->bytes + offset + SHM_HEADER, length, stride, aligned_size(length), ack};
         return !ring->broken;
     }
     return false;
@@ -279,7 +281,7 @@ uint64_t shm_ring_took(const struct shm_burst *burst)
  * cache. */
 static void tell_processor(struct shm_ring *ring)
 {
-    uint32_t here = (ring->pace.near ? 0 : processor()) | (ring->pace.compares ? SHM_TIMES : 0);
+    uint32_t here = (ring->pace.near ? 0 : current_cpu()) | (ring->pace.compares ? SHM_TIMES : 0);
 
     if (here != ring->told)
         atomic_store_explicit(&ring->control->processor, here, memory_order_relaxed);
@@ -301,7 +303,7 @@ bool shm_ring_tell(struct shm_ring *ring)
     ring->told_at = ring->at;
     /* pairs with shm_ring_see_room()'s load */
     atomic_store_explicit(&ring->control->head, ring->at, memory_order_seq_cst);
-    return ring->seen - ring->at <= SHM_RING_BYTES / 2 && calls(&ring->control->wants_room);
+    return ring->seen - ring->at <= SHM_RING_BYTES / 2 && take_flag(&ring->control->wants_room);
 }
 
 void shm_ring_sleep(struct shm_ring *ring)

@@ -17,7 +17,7 @@
 
 /* Sets the length, to which the limit on file sizes (RLIMIT_FSIZE) applies, without the signal SIGXFSZ. False and
  * errno. */
-static bool lengthen(int memory, size_t length)
+static bool set_length(int memory, size_t length)
 {
     struct fsize_guard fsize_guard;
 
@@ -34,7 +34,7 @@ int shm_sealed_make(size_t length)
 
     if (memory == -1)
         return -1;
-    if (lengthen(memory, length) && fcntl(memory, F_ADD_SEALS, SEALS | F_SEAL_SEAL) == 0)
+    if (set_length(memory, length) && fcntl(memory, F_ADD_SEALS, SEALS | F_SEAL_SEAL) == 0)
         return memory;
     fds_close(memory);
     return -1;

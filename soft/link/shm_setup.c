@@ -32,7 +32,7 @@ struct greeting {
 #define NO_SLOT UINT32_MAX
 
 /* Sets *why, with errno. Returns NULL. */
-static struct shm_peer *refuse(struct shm_refusal *why, const char *what)
+static struct shm_peer *refuse_setup(struct shm_refusal *why, const char *what)
 {
     *why = (struct shm_refusal){what, errno};
     return NULL;
@@ -275,7 +275,7 @@ static struct shm_peer *take_in(struct shm_slots *slots, const int fds[3], const
     return NULL;
 }
 
-static bool answer(const struct shm *shm, const struct shm_peer *peer, int guest)
+static bool send_answer(const struct shm *shm, const struct shm_peer *peer, int guest)
 {
     uint32_t slot = slot_of(peer);
     int fds[2];
@@ -292,24 +292,24 @@ struct shm_peer *shm_accept(struct shm *shm, int guest, struct shm_refusal *why)
     int fds[3]; /* memory, eventfd, bitmap */
 
     if (!may_have_another(shm, &slots) || !shm_pass_receive(guest, &greeting, sizeof greeting, fds, 2, 3))
-        return refuse(why, "what the peer offers can't be taken");
+        return refuse_setup(why, "what the peer offers can't be taken");
     peer = take_in(slots, fds, &greeting);
     if (peer == NULL) {
-        (void)refuse(why, "the peer's memory can't be used");
+        (void)refuse_setup(why, "the peer's memory can't be used");
         shm_pass_close(fds, 3);
         return NULL;
     }
     shm_pass_close(fds, 1);
-    if (answer(shm, peer, guest))
+    if (send_answer(shm, peer, guest))
         return peer;
-    (void)refuse(why, "the peer's memory can't be used");
+    (void)refuse_setup(why, "the peer's memory can't be used");
     shm_peer_free(peer);
     return NULL;
 }
 
 /* ---- The side that connects ---- */
 
-static bool greet(const struct shm *shm, const struct shm_peer *peer, const uint8_t token[SHM_TOKEN])
+static bool send_greeting(const struct shm *shm, const struct shm_peer *peer, const uint8_t token[SHM_TOKEN])
 {
     int fds[3] = {peer->memory};
     size_t count = 1 + add_call(shm, peer, fds + 1);
@@ -334,8 +334,8 @@ struct shm_peer *shm_offer(struct shm *shm, const union soft_addr *remote, uint8
     if (settings()->shm && errno != EBUSY)
         setup = shm_listener_visit(remote);
     if (setup == -1)
-        return refuse(why, errno == EPERM ? "another user has the listener's name for memory"
-                                          : "no process of this user listens there on this host");
+        return refuse_setup(why, errno == EPERM ? "another user has the listener's name for memory"
+                                                : "no process of this user listens there on this host");
     if (may_have_another(shm, &slots) && getrandom(token, SHM_TOKEN, GRND_NONBLOCK) == SHM_TOKEN &&
         (memory = shm_sealed_make(sizeof(struct shm_area))) != -1)
         peer = make_peer(slots, memory, true);
@@ -343,10 +343,10 @@ struct shm_peer *shm_offer(struct shm *shm, const union soft_addr *remote, uint8
         peer->setup = setup;
         peer->memory = memory;
         peer->spare = fds_own(fcntl(memory, F_DUPFD_CLOEXEC, 0));
-        if (peer->spare != -1 && greet(shm, peer, token))
+        if (peer->spare != -1 && send_greeting(shm, peer, token))
             return peer;
     }
-    (void)refuse(why, "no memory can be offered");
+    (void)refuse_setup(why, "no memory can be offered");
     if (peer != NULL) {
         shm_peer_free(peer);
         return NULL;

@@ -50,7 +50,7 @@ static int number_of(int fd)
 }
 
 /* (locked) */
-static struct shm_wakefd *find(int number)
+static struct shm_wakefd *find_wakefd(int number)
 {
     struct shm_wakefd *wakefd;
 
@@ -61,7 +61,7 @@ static struct shm_wakefd *find(int number)
 }
 
 /* Makes a struct for this descriptor. NULL: no memory. (locked) */
-static struct shm_wakefd *hang(int fd, int number)
+static struct shm_wakefd *new_wakefd(int fd, int number)
 {
     struct shm_wakefd *wakefd = malloc(sizeof *wakefd);
 
@@ -82,11 +82,11 @@ struct shm_wakefd *shm_wakefd_take(int fd)
         return NULL;
     soft_mutex_lock(&known.lock);
     number = number_of(fd);
-    wakefd = number == -1 ? NULL : find(number);
+    wakefd = number == -1 ? NULL : find_wakefd(number);
     if (wakefd != NULL)
         fds_close(fd);
     else
-        wakefd = hang(fd, number);
+        wakefd = new_wakefd(fd, number);
     if (wakefd != NULL)
         wakefd->users++;
     soft_mutex_unlock(&known.lock);

@@ -28,7 +28,7 @@ static struct {
     bool guards;    /* the kernel forbids descriptors (SO_PASSRIGHTS) */
 } out = {.lock = PTHREAD_MUTEX_INITIALIZER, .line = STAILQ_HEAD_INITIALIZER(out.line)};
 
-static void *run(void *arg)
+static void *run_refusals(void *arg)
 {
     struct guest *guest;
 
@@ -71,7 +71,7 @@ void slow_close(int fd)
     STAILQ_INSERT_TAIL(&out.line, guest, link);
     out.count++;
     if (!out.runs)
-        out.runs = threads_start(NULL, run) == 0;
+        out.runs = threads_start(NULL, run_refusals) == 0;
     pthread_mutex_unlock(&out.lock);
 }
 
@@ -87,7 +87,7 @@ void slow_close_guard(int listener)
     pthread_mutex_unlock(&out.lock);
 }
 
-static bool guards(void)
+static bool is_guarding(void)
 {
     pthread_mutex_lock(&out.lock);
 
@@ -99,12 +99,12 @@ static bool guards(void)
 
 bool slow_close_guard_has_room(void)
 {
-    return guards() || slow_close_has_room();
+    return is_guarding() || slow_close_has_room();
 }
 
 void slow_close_guarded(int guest)
 {
-    if (guards())
+    if (is_guarding())
         fds_close(guest);
     else
         slow_close(guest);

@@ -23,7 +23,7 @@ static struct ibv_context *context_of(const struct tcp_peer *peer)
     return peer->tcp->context;
 }
 
-static size_t buffered(const struct tcp_in *in)
+static size_t buffered_bytes(const struct tcp_in *in)
 {
     return in->end - in->begin;
 }
@@ -74,7 +74,7 @@ static bool find_target(struct tcp_peer *peer, struct soft_target *target)
 
 /* The next `length` bytes of the packet, payload and then pad, have been received and written. `payload`: bytes of the
  * packet's payload. */
-static void advance(struct tcp_peer *peer, uint32_t payload, size_t length)
+static void advance_packet(struct tcp_peer *peer, uint32_t payload, size_t length)
 {
     struct tcp_packet *packet = &peer->in.packet;
 
@@ -92,7 +92,7 @@ static void place_buffered(struct tcp_peer *peer)
     struct tcp_in *in = &peer->in;
     struct tcp_packet *packet = &in->packet;
     struct soft_target target;
-    size_t length = buffered(in) < packet->left ? buffered(in) : packet->left;
+    size_t length = buffered_bytes(in) < packet->left ? buffered_bytes(in) : packet->left;
     const uint8_t *bytes = in->bytes + in->begin;
 
     in->begin += length;
@@ -100,7 +100,7 @@ static void place_buffered(struct tcp_peer *peer)
         packet->left -= (uint32_t)length;
     } else if (soft_target_write(&target, packet->placed, bytes,
                                  length < target.length ? (uint32_t)length : target.length)) {
-        advance(peer, target.length, length);
+        advance_packet(peer, target.length, length);
     } else {
         packet->left -= (uint32_t)length;
         carry_out(peer, true);
@@ -157,7 +157,7 @@ static bool may_try_again(struct tcp_peer *peer, int error)
 
 /* Handles the result of recv() or recvmsg(). Returns the number of bytes; 0: there are none now, or the connection has
  * failed. */
-static size_t judge(struct tcp_peer *peer, ssize_t got)
+static size_t handle_received(struct tcp_peer *peer, ssize_t got)
 {
     if (got == 0)
         tcp_fail(peer, "its peer is gone", 0);
@@ -171,7 +171,7 @@ static size_t judge(struct tcp_peer *peer, ssize_t got)
 
 static size_t read_into(struct tcp_peer *peer, uint8_t *memory, size_t size)
 {
-    return judge(peer, recv(peer->fd, memory, size, MSG_DONTWAIT));
+    return handle_received(peer, recv(peer->fd, memory, size, MSG_DONTWAIT));
 }
 
 /* Reads and drops bytes of the packet. Here and below, *wanted is the number of bytes that the call asked for: if fewer
@@ -208,11 +208,11 @@ static size_t read_payload(struct tcp_peer *peer, size_t *wanted)
         carry_out(peer, true);
         return *wanted; /* there is more in the socket */
     }
-    got = (ssize_t)judge(peer, got);
+    got = (ssize_t)handle_received(peer, got);
     if ((size_t)got > own) /* pad, and frames behind it */
         in->end = (size_t)got - own;
     if (got > 0)
-        advance(peer, target.length, (size_t)got < own ? (size_t)got : own);
+        advance_packet(peer, target.length, (size_t)got < own ? (size_t)got : own);
     if (in->packet.left > 0 && in->end > 0) {
         size_t pad = in->end < in->packet.left ? in->end : in->packet.left;
 
@@ -269,7 +269,7 @@ static bool take_frame(struct tcp_peer *peer, int *packets)
     struct tcp_in *in = &peer->in;
     const uint8_t *header = in->bytes + in->begin;
     struct tcp_frame frame;
-    size_t body = buffered(in) - TCP_FRAME_HEADER;
+    size_t body = buffered_bytes(in) - TCP_FRAME_HEADER;
 
     if (tcp_peer_rtu(peer) == TCP_RTU_EXPECTED)
         return take_rtu(peer, header);
@@ -298,7 +298,7 @@ static int take_frames(struct tcp_peer *peer)
     struct tcp_in *in = &peer->in;
     int packets = 0;
 
-    while (!peer->ended && in->packet.left == 0 && buffered(in) >= TCP_FRAME_HEADER &&
+    while (!peer->ended && in->packet.left == 0 && buffered_bytes(in) >= TCP_FRAME_HEADER &&
            take_frame(peer, &packets))
         ;
     in->end -= in->begin;

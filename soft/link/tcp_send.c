@@ -119,7 +119,7 @@ static size_t list_memory(const struct tcp_out *out, struct iovec memory[SEND_ST
 
 /* The socket has taken this number of bytes. When it has taken the whole buffer, the buffer is used from its beginning
  * again; if a DREQ was in it, the stream ends here. */
-static void consume(struct tcp_peer *peer, size_t bytes)
+static void consume_out(struct tcp_peer *peer, size_t bytes)
 {
     struct tcp_out *out = &peer->out;
     unsigned gone = 0;
@@ -141,7 +141,7 @@ static bool is_empty(const struct tcp_out *out)
     return out->sent == out->end;
 }
 
-static void block(struct tcp_peer *peer, bool blocked)
+static void set_blocked(struct tcp_peer *peer, bool blocked)
 {
     if (peer->blocked == blocked)
         return;
@@ -224,13 +224,13 @@ void tcp_flush(struct tcp_peer *peer)
     while (!peer->failed && !is_empty(out)) {
         sent = send_some(peer);
         if (sent > 0)
-            consume(peer, (size_t)sent);
+            consume_out(peer, (size_t)sent);
         else if (errno == EAGAIN)
             break;
         else if (errno != EINTR)
             stop_sending(peer);
     }
-    block(peer, !peer->failed && !is_empty(out));
+    set_blocked(peer, !peer->failed && !is_empty(out));
 }
 
 /* A socket that is not full has taken the whole buffer when it last held TCP_FLUSH_BYTES. So the link is never full only

@@ -10,7 +10,7 @@
 #include "udp.h"
 
 /* Allocates what a group needs. 0 or an errno. */
-static int prepare(struct udp *udp)
+static int prepare_groups(struct udp *udp)
 {
     if (udp->groups == NULL)
         udp->groups = calloc(UDP_GROUPS, sizeof *udp->groups);
@@ -24,7 +24,7 @@ static int prepare(struct udp *udp)
 int udp_group_join(struct udp *udp, const union soft_addr *group)
 {
     struct udp_socket *socket;
-    int error = prepare(udp);
+    int error = prepare_groups(udp);
 
     if (error != 0)
         return error;

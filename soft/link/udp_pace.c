@@ -75,7 +75,7 @@ static bool can_be_asked(const struct udp_pace *all, const struct pace *pace)
     return all->fd != -1 && pace->remote.in.sin_port != htons(SOFT_UDP_PORT) && !pace->is_far;
 }
 
-static struct inet_diag_req_v2 question(const union soft_addr *remote)
+static struct inet_diag_req_v2 make_query(const union soft_addr *remote)
 {
     struct inet_diag_req_v2 asked = {
         .sdiag_family = (uint8_t)remote->sa.sa_family,
@@ -113,13 +113,13 @@ static bool read_fill(const uint8_t *attributes, size_t length, struct fill *fil
 
 /* Asks the kernel, which answers before send() returns. False: there is no such socket, or the kernel does not report
  * it. */
-static bool ask(int fd, const union soft_addr *remote, struct fill *fill)
+static bool query_kernel(int fd, const union soft_addr *remote, struct fill *fill)
 {
     struct {
         struct nlmsghdr header;
         struct inet_diag_req_v2 asked;
     } request = {{.nlmsg_len = sizeof request, .nlmsg_type = SOCK_DIAG_BY_FAMILY, .nlmsg_flags = NLM_F_REQUEST},
-                 question(remote)};
+                 make_query(remote)};
     const size_t fixed = NLMSG_HDRLEN + NLMSG_ALIGN(sizeof(struct inet_diag_msg));
     _Alignas(struct nlmsghdr) uint8_t answer[1024];
     struct nlmsghdr header;
@@ -160,7 +160,7 @@ static bool is_stuck(struct pace *pace, const struct fill *fill)
 }
 
 /* Makes the entry of a new peer. NULL: `place` is in use. */
-static struct pace *enter(const struct udp_pace *all, struct pace *place, const struct soft_path *path)
+static struct pace *add_entry(const struct udp_pace *all, struct pace *place, const struct soft_path *path)
 {
     uint64_t now = now_ns();
 
@@ -174,7 +174,7 @@ static struct pace *enter(const struct udp_pace *all, struct pace *place, const 
 
 /* Finds a path's entry, or makes one in place of the oldest that is idle. A peer that is being waited for keeps its
  * entry: otherwise the wait would start again, and might never end. NULL: all entries are in use. */
-static struct pace *find(struct udp_pace *all, const struct soft_path *path)
+static struct pace *find_entry(struct udp_pace *all, const struct soft_path *path)
 {
     unsigned first = ntohs(path->remote.in.sin_port); /* at the same place in sockaddr_in6 */
     struct pace *place = &all->to[first % PACES];
@@ -189,17 +189,17 @@ static struct pace *find(struct udp_pace *all, const struct soft_path *path)
         if (pace->asked == 0)
             break;
     }
-    return enter(all, place, path);
+    return add_entry(all, place, path);
 }
 
-static struct udp_pace *begin(struct udp *udp)
+static struct udp_pace *begin_pace(struct udp *udp)
 {
     if (udp->pace == NULL && (udp->pace = calloc(1, sizeof *udp->pace)) != NULL)
         udp->pace->fd = fds_own_private(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
     return udp->pace;
 }
 
-static void report(const union soft_addr *remote)
+static void report_unpaced(const union soft_addr *remote)
 {
     static atomic_flag reported = ATOMIC_FLAG_INIT; /* once in a process */
     char text[INET6_ADDRSTRLEN] = "another host";
@@ -220,19 +220,19 @@ static void report(const union soft_addr *remote)
 uint64_t udp_pace(struct soft_link *link, const struct soft_path *path, size_t bytes)
 {
     struct udp *udp = (struct udp *)link;
-    struct udp_pace *all = begin(udp);
-    struct pace *pace = all == NULL ? NULL : find(all, path);
+    struct udp_pace *all = begin_pace(udp);
+    struct pace *pace = all == NULL ? NULL : find_entry(all, path);
     struct fill fill;
 
     if (pace == NULL)
         return 0;
     pace->allowance -= bytes < pace->allowance ? bytes : pace->allowance;
     if (pace->is_far && UNASKED - pace->allowance > MANY)
-        report(&path->remote);
+        report_unpaced(&path->remote);
     if (pace->allowance > 0)
         return 0;
     pace->asked = now_ns();
-    if (!ask(all->fd, &path->remote, &fill)) {
+    if (!query_kernel(all->fd, &path->remote, &fill)) {
         pace->allowance = (size_t)GONE << pace->gone;
         pace->gone += pace->gone < GONE_TIMES;
         return 0;

@@ -130,7 +130,7 @@ static bool is_for_good(int error)
 }
 
 /* The socket can't receive any more: fails the link's connections immediately, rather than by their timeouts. */
-static __attribute__((cold)) void fail(struct udp *udp, struct udp_socket *socket, int error)
+static __attribute__((cold)) void fail_link(struct udp *udp, struct udp_socket *socket, int error)
 {
     if (settings()->debug && !socket->failed)
         fprintf(stderr, "exs: packets can't be received any more, so connections end: recvmsg: %s\n",
@@ -140,18 +140,18 @@ static __attribute__((cold)) void fail(struct udp *udp, struct udp_socket *socke
 }
 
 /* Receives datagrams. Returns their number; if it is less than UDP_AT_ONCE the socket is empty. */
-static int fetch(struct udp *udp, struct udp_socket *socket, struct udp_arrivals *all)
+static int receive_datagrams(struct udp *udp, struct udp_socket *socket, struct udp_arrivals *all)
 {
     int got = receive_many(socket->fd, all);
 
     if (got == -1 && errno != EAGAIN)
         got = receive_many(socket->fd, all);
     if (got == -1 && is_for_good(errno))
-        fail(udp, socket, errno);
+        fail_link(udp, socket, errno);
     return got == -1 ? 0 : got;
 }
 
-static void describe(struct udp_socket *socket, struct arrival *arrival, struct mmsghdr *header)
+static void describe_arrival(struct udp_socket *socket, struct arrival *arrival, struct mmsghdr *header)
 {
     memset(&arrival->path.local, 0, sizeof arrival->path.local);
     arrival->path.link = NULL;
@@ -165,7 +165,8 @@ static void describe(struct udp_socket *socket, struct arrival *arrival, struct 
 
 /* Checks a packet's ICRC. The sender's kernel numbers the packets of a batch from 0, and gives a single packet 0. If
  * this host's kernel has split a batch in other places, the identification is another small number. */
-static bool check(struct udp *udp, struct icrc_flow *flow, unsigned id, const uint8_t *packet, size_t length)
+static bool check_icrc(struct udp *udp, struct icrc_flow *flow, unsigned id, const uint8_t *packet,
+                       size_t length)
 {
     uint32_t difference = icrc_compute(flow, id, packet, length) ^ icrc_load(packet + length);
 
@@ -174,7 +175,7 @@ static bool check(struct udp *udp, struct icrc_flow *flow, unsigned id, const ui
     return flow->ip == 20 && icrc_other_id(&udp->shift, length, difference);
 }
 
-/* Like check(), for a packet from another vendor's device, whose identification may have any value. Not inlined into
+/* Like check_icrc(), for a packet from another vendor's device, whose identification may have any value. Not inlined into
  * the path of packets from EXS. */
 static __attribute__((noinline)) bool check_foreign(struct udp *udp, struct udp_way_in *way,
                                                     const uint8_t *packet, size_t length)
@@ -208,11 +209,11 @@ static struct udp_way_in *find_way(struct udp *udp, const struct soft_path *path
 static bool is_whole(struct udp *udp, bool foreign, struct udp_way_in *way, unsigned id, const uint8_t *packet,
                      size_t length)
 {
-    return foreign ? check_foreign(udp, way, packet, length) : check(udp, &way->flow, id, packet, length);
+    return foreign ? check_foreign(udp, way, packet, length) : check_icrc(udp, &way->flow, id, packet, length);
 }
 
 /* Passes the packets of a datagram to the engine. Returns their number. */
-static int give(struct udp *udp, bool foreign, const struct arrival *arrival, const uint8_t *burst)
+static int deliver_datagram(struct udp *udp, bool foreign, const struct arrival *arrival, const uint8_t *burst)
 {
     struct udp_way_in *way = find_way(udp, &arrival->path);
     struct ibv_context *context = udp->context;
@@ -253,17 +254,17 @@ static void look_for_drops(struct udp_socket *udp, struct ibv_context *context)
     }
 }
 
-static int receive(struct udp *udp, struct udp_socket *socket, struct ibv_context *context)
+static int receive_socket(struct udp *udp, struct udp_socket *socket, struct ibv_context *context)
 {
     struct udp_arrivals *all = udp->arrivals;
     int packets = 0, got = UDP_AT_ONCE;
     size_t bytes = 0;
 
     for (int calls = 0; calls < CALLS_MAX && bytes < BYTES_MAX && got == UDP_AT_ONCE; calls++) {
-        got = fetch(udp, socket, all);
+        got = receive_datagrams(udp, socket, all);
         for (int i = 0; i < got; i++) {
-            describe(socket, &all->arrival[i], &all->header[i]);
-            packets += give(udp, socket->foreign, &all->arrival[i], all->vector[i].iov_base);
+            describe_arrival(socket, &all->arrival[i], &all->header[i]);
+            packets += deliver_datagram(udp, socket->foreign, &all->arrival[i], all->vector[i].iov_base);
             bytes += all->arrival[i].length;
             make_room(all, i);
         }
@@ -278,9 +279,9 @@ int udp_receive(struct udp *udp)
     int packets = 0;
 
     for (int i = 0; i < udp->socket_count; i++)
-        packets += receive(udp, &udp->sockets[i], udp->context);
+        packets += receive_socket(udp, &udp->sockets[i], udp->context);
     for (int i = 0; i < udp->group_count; i++)
-        packets += receive(udp, &udp->groups[i], udp->context);
+        packets += receive_socket(udp, &udp->groups[i], udp->context);
     if (packets > 0)
         service_traffic(udp->service);
     else if (udp->roce != NULL)

@@ -16,7 +16,7 @@ static socklen_t address_size(const struct soft_path *path)
     return path->remote.sa.sa_family == AF_INET ? sizeof path->remote.in : sizeof path->remote.in6;
 }
 
-static void add(struct udp_way_out *way, int level, int type, const void *data, size_t size)
+static void add_ancillary(struct udp_way_out *way, int level, int type, const void *data, size_t size)
 {
     struct cmsghdr *header = (struct cmsghdr *)(void *)(way->ancillary + way->ancillary_length);
 
@@ -42,14 +42,14 @@ static void add_source(struct udp_way_out *way, const struct soft_path *path)
     if (path->local.sa.sa_family == AF_INET) {
         struct in_pktinfo info = {.ipi_spec_dst = path->local.in.sin_addr};
 
-        add(way, IPPROTO_IP, IP_PKTINFO, &info, sizeof info);
+        add_ancillary(way, IPPROTO_IP, IP_PKTINFO, &info, sizeof info);
     } else {
         struct in6_pktinfo info = {
             .ipi6_addr = path->local.in6.sin6_addr,
             .ipi6_ifindex = interface_of(path),
         };
 
-        add(way, IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof info);
+        add_ancillary(way, IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof info);
     }
 }
 
@@ -60,14 +60,14 @@ static void add_traffic_class(struct udp_way_out *way, const struct soft_path *p
     if (class == 0)
         return;
     if (path->local.sa.sa_family == AF_INET)
-        add(way, IPPROTO_IP, IP_TOS, &class, sizeof class);
+        add_ancillary(way, IPPROTO_IP, IP_TOS, &class, sizeof class);
     else
-        add(way, IPPROTO_IPV6, IPV6_TCLASS, &class, sizeof class);
+        add_ancillary(way, IPPROTO_IPV6, IPV6_TCLASS, &class, sizeof class);
 }
 
 /* Writes the ICRC of each packet. The kernel numbers the segments of a batch from 0 (`numbered`); a single datagram is
  * 0. */
-static void seal(struct udp_way_out *way, uint8_t *burst, size_t length, size_t stride, bool numbered)
+static void write_icrcs(struct udp_way_out *way, uint8_t *burst, size_t length, size_t stride, bool numbered)
 {
     unsigned id = 0;
 
@@ -100,7 +100,7 @@ static bool find_source(struct udp *udp, struct soft_path *path)
     return udp->route.remote.sa.sa_family != AF_UNSPEC;
 }
 
-static struct msghdr message(struct udp_way_out *way, bool cut, struct iovec *vector)
+static struct msghdr make_msghdr(struct udp_way_out *way, bool cut, struct iovec *vector)
 {
     return (struct msghdr){
         .msg_name = &way->path.remote,
@@ -114,7 +114,7 @@ static struct msghdr message(struct udp_way_out *way, bool cut, struct iovec *ve
 
 /* Whether to try again. A full socket gets ROOM_MS to drain; an ICMP error (such as ECONNREFUSED) was only reported,
  * and was caused by an earlier packet. */
-static bool again(int fd, int error)
+static bool may_retry(int fd, int error)
 {
     struct pollfd room = {.fd = fd, .events = POLLOUT};
 
@@ -128,11 +128,11 @@ static int send_whole(const struct udp_socket *udp, struct udp_way_out *way, boo
                       size_t length)
 {
     struct iovec vector = {.iov_base = burst, .iov_len = length};
-    struct msghdr header = message(way, cut, &vector);
+    struct msghdr header = make_msghdr(way, cut, &vector);
 
     if (sendmsg(udp->fd, &header, MSG_DONTWAIT) >= 0)
         return 0;
-    if (!again(udp->fd, errno) || sendmsg(udp->fd, &header, MSG_DONTWAIT) >= 0)
+    if (!may_retry(udp->fd, errno) || sendmsg(udp->fd, &header, MSG_DONTWAIT) >= 0)
         return errno;
     return errno;
 }
@@ -145,13 +145,13 @@ static void send_each(const struct udp_socket *udp, struct udp_way_out *way, str
     unsigned sent = 0;
 
     for (unsigned i = 0; i < count; i++)
-        headers[i].msg_hdr = message(way, false, &packets[i]);
+        headers[i].msg_hdr = make_msghdr(way, false, &packets[i]);
     for (int tries = 0; sent < count && tries < 2; tries++) {
         int done = sendmmsg(udp->fd, headers + sent, count - sent, MSG_DONTWAIT);
 
         if (done > 0)
             sent += (unsigned)done;
-        if (sent < count && !again(udp->fd, done == -1 ? errno : EAGAIN))
+        if (sent < count && !may_retry(udp->fd, done == -1 ? errno : EAGAIN))
             return;
     }
 }
@@ -178,7 +178,7 @@ static bool send_cut(struct udp_socket *socket, struct udp_way_out *way, uint8_t
 
     if (!socket->segments)
         return false;
-    seal(way, burst, length, stride, true);
+    write_icrcs(way, burst, length, stride, true);
     memcpy(way->ancillary + way->source_length + CMSG_LEN(0), &segment, sizeof segment);
     error = send_whole(socket, way, true, burst, length);
     if (error == EINVAL || error == EIO || error == EOPNOTSUPP)
@@ -208,7 +208,7 @@ static bool way_open(struct udp *udp, struct udp_way_out *way, const struct soft
     add_source(way, &from);
     add_traffic_class(way, &from);
     way->source_length = way->ancillary_length;
-    add(way, IPPROTO_UDP, UDP_SEGMENT, &no_segment, sizeof no_segment);
+    add_ancillary(way, IPPROTO_UDP, UDP_SEGMENT, &no_segment, sizeof no_segment);
     return true;
 }
 
@@ -241,7 +241,7 @@ void udp_send(struct soft_link *link, const struct soft_path *path, uint8_t *bur
     service_traffic(udp->service);
     if (length > stride && send_cut(socket, way, burst, length, stride))
         return;
-    seal(way, burst, length, stride, false);
+    write_icrcs(way, burst, length, stride, false);
     if (length > stride)
         send_apart(socket, way, burst, length, stride);
     else

@@ -17,7 +17,7 @@
 #endif
 #define BUFFER_WANTED (16 << 20) /* bytes; the kernel doubles it for its own bookkeeping */
 
-static int get(int fd, int level, int option)
+static int get_option(int fd, int level, int option)
 {
     int value = 0;
     socklen_t length = sizeof value;
@@ -26,7 +26,7 @@ static int get(int fd, int level, int option)
 }
 
 /* Sets a buffer size, limited to net.core.rmem_max or wmem_max for processes without privilege. */
-static void enlarge(int fd, int forced, int plain)
+static void enlarge_buffer(int fd, int forced, int plain)
 {
     if (fds_set_option(fd, SOL_SOCKET, forced, BUFFER_WANTED) == -1)
         (void)fds_set_option(fd, SOL_SOCKET, plain, BUFFER_WANTED);
@@ -75,12 +75,12 @@ static int only_own_groups(int fd, sa_family_t family)
 /* Sets the options of a socket. `shared`: one of several at this address and port, among which the kernel distributes
  * packets. These do not use UDP_GRO, because the kernel could coalesce packets of two queue pairs, and accept IPv6
  * packets without a UDP checksum, because adapters send none. */
-static int configure(int fd, sa_family_t family, bool shared)
+static int configure_socket(int fd, sa_family_t family, bool shared)
 {
     if ((family == AF_INET ? configure_v4(fd) : configure_v6(fd)) == -1)
         return -1;
-    enlarge(fd, SO_RCVBUFFORCE, SO_RCVBUF);
-    enlarge(fd, SO_SNDBUFFORCE, SO_SNDBUF);
+    enlarge_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF);
+    enlarge_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF);
     if (!shared) {
         (void)fds_set_option(fd, IPPROTO_UDP, UDP_GRO, 1); /* an older kernel returns single packets */
         return 0;
@@ -90,12 +90,12 @@ static int configure(int fd, sa_family_t family, bool shared)
     return fds_set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1) == -1 || only_own_groups(fd, family) == -1 ? -1 : 0;
 }
 
-static void know(struct udp_socket *udp, int fd, bool shared)
+static void record_socket(struct udp_socket *udp, int fd, bool shared)
 {
     udp->fd = fd;
     udp->foreign = shared;
     udp->segments = !shared && fds_set_option(fd, IPPROTO_UDP, UDP_SEGMENT, 0) == 0;
-    udp->buffer = (size_t)get(fd, SOL_SOCKET, SO_RCVBUF);
+    udp->buffer = (size_t)get_option(fd, SOL_SOCKET, SO_RCVBUF);
     udp->burst = 0;
     udp->drops = udp_socket_drops(udp);
 }
@@ -108,12 +108,12 @@ static int open_one(struct udp_socket *udp, const union soft_addr *local, bool s
 
     if (fd == -1)
         return errno;
-    if (configure(fd, local->sa.sa_family, shared) == -1 || bind_to(fd, local, &udp->local) == -1) {
+    if (configure_socket(fd, local->sa.sa_family, shared) == -1 || bind_to(fd, local, &udp->local) == -1) {
         error = errno;
         fds_close(fd);
         return error;
     }
-    know(udp, fd, shared);
+    record_socket(udp, fd, shared);
     return 0;
 }
 
@@ -167,8 +167,8 @@ int udp_socket_open_group(struct udp_socket *udp, const union soft_addr *group)
     if (fd == -1)
         return error;
     at.in.sin_port = htons(SOFT_UDP_PORT); /* at the same place in sockaddr_in6 */
-    if (configure(fd, at.sa.sa_family, true) == -1 || fds_set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1) == -1 ||
-        bind_to(fd, &at, &udp->local) == -1)
+    if (configure_socket(fd, at.sa.sa_family, true) == -1 ||
+        fds_set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1) == -1 || bind_to(fd, &at, &udp->local) == -1)
         error = errno;
     if (error == 0)
         error = join_everywhere(fd, group);
@@ -176,7 +176,7 @@ int udp_socket_open_group(struct udp_socket *udp, const union soft_addr *group)
         fds_close(fd);
         return error;
     }
-    know(udp, fd, true);
+    record_socket(udp, fd, true);
     return 0;
 }
 
@@ -187,7 +187,7 @@ int udp_socket_take_shared(struct udp_socket *udp, int fd)
     memset(&udp->local, 0, sizeof udp->local);
     if (getsockname(fd, &udp->local.sa, &length) == -1)
         return errno;
-    know(udp, fd, true);
+    record_socket(udp, fd, true);
     return 0;
 }
 

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include "udp.h"
 
-static bool serves(const struct udp_socket *socket, const union soft_addr *local)
+static bool socket_serves(const struct udp_socket *socket, const union soft_addr *local)
 {
     const union soft_addr *own = &socket->local;
 
@@ -49,7 +49,7 @@ struct udp_socket *udp_socket_of(struct udp *udp, const union soft_addr *local)
     union soft_addr place = {.in6.sin6_family = local->sa.sa_family};
 
     for (int i = 0; i < udp->socket_count; i++)
-        if (serves(&udp->sockets[i], local))
+        if (socket_serves(&udp->sockets[i], local))
             return &udp->sockets[i];
     if (udp->socket_count < UDP_ADDRESSES) {
         place = *local;

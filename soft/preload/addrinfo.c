@@ -19,7 +19,8 @@ static enum ibv_qp_type qp_type(enum rdma_port_space ps)
 }
 
 /* False: out of memory. */
-static bool copy(struct sockaddr **to, socklen_t *to_length, const struct sockaddr *from, socklen_t length)
+static bool copy_address(struct sockaddr **to, socklen_t *to_length, const struct sockaddr *from,
+                         socklen_t length)
 {
     if (from == NULL || length == 0 || *to != NULL)
         return true;
@@ -33,7 +34,7 @@ static bool copy(struct sockaddr **to, socklen_t *to_length, const struct sockad
 
 /* Stores the address that was looked up: the source with RAI_PASSIVE, otherwise the destination. False: out of
  * memory. */
-static bool fill(struct rdma_addrinfo *res, const struct addrinfo *found)
+static bool store_found(struct rdma_addrinfo *res, const struct addrinfo *found)
 {
     bool passive = (res->ai_flags & RAI_PASSIVE) != 0;
     char **name = passive ? &res->ai_src_canonname : &res->ai_dst_canonname;
@@ -41,11 +42,11 @@ static bool fill(struct rdma_addrinfo *res, const struct addrinfo *found)
     res->ai_family = found->ai_family;
     if (found->ai_canonname != NULL)
         *name = strdup(found->ai_canonname);
-    return passive ? copy(&res->ai_src_addr, &res->ai_src_len, found->ai_addr, found->ai_addrlen)
-                   : copy(&res->ai_dst_addr, &res->ai_dst_len, found->ai_addr, found->ai_addrlen);
+    return passive ? copy_address(&res->ai_src_addr, &res->ai_src_len, found->ai_addr, found->ai_addrlen)
+                   : copy_address(&res->ai_dst_addr, &res->ai_dst_len, found->ai_addr, found->ai_addrlen);
 }
 
-static int find(const char *node, const char *service, struct rdma_addrinfo *res)
+static int look_up(const char *node, const char *service, struct rdma_addrinfo *res)
 {
     struct addrinfo wanted = {.ai_family = res->ai_family}, *found;
     int error;
@@ -58,17 +59,18 @@ static int find(const char *node, const char *service, struct rdma_addrinfo *res
     error = getaddrinfo(node, service, &wanted, &found);
     if (error != 0)
         return error;
-    if (!fill(res, found))
+    if (!store_found(res, found))
         error = EAI_MEMORY;
     freeaddrinfo(found);
     return error;
 }
 
 /* Copies addresses from the hints that were not looked up. `asked`: one was looked up. False: out of memory. */
-static bool complete(struct rdma_addrinfo *res, const struct rdma_addrinfo *hints, bool asked)
+static bool complete_from_hints(struct rdma_addrinfo *res, const struct rdma_addrinfo *hints, bool asked)
 {
-    return (asked || copy(&res->ai_dst_addr, &res->ai_dst_len, hints->ai_dst_addr, hints->ai_dst_len)) &&
-           copy(&res->ai_src_addr, &res->ai_src_len, hints->ai_src_addr, hints->ai_src_len);
+    return (asked ||
+            copy_address(&res->ai_dst_addr, &res->ai_dst_len, hints->ai_dst_addr, hints->ai_dst_len)) &&
+           copy_address(&res->ai_src_addr, &res->ai_src_len, hints->ai_src_addr, hints->ai_src_len);
 }
 
 static void set_kind(struct rdma_addrinfo *res, const struct rdma_addrinfo *hints)
@@ -119,8 +121,8 @@ EXPORT int rdma_getaddrinfo(const char *node, const char *service, const struct 
         return EAI_MEMORY;
     set_kind(res, hints);
     if (asked)
-        error = find(node, service, res);
-    if (error == 0 && hints != NULL && !complete(res, hints, asked))
+        error = look_up(node, service, res);
+    if (error == 0 && hints != NULL && !complete_from_hints(res, hints, asked))
         error = EAI_MEMORY;
     if (error != 0) {
         rdma_freeaddrinfo(res);

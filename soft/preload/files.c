@@ -35,7 +35,7 @@ static mode_t mode_of(const struct tree_place *place)
 }
 
 /* A directory has one link, too; programs then do not derive the number of subdirectories from it. */
-static void describe(const struct tree_place *place, struct stat *buffer)
+static void fill_stat(const struct tree_place *place, struct stat *buffer)
 {
     *buffer = (struct stat){
         .st_ino = tree_number(place),
@@ -67,7 +67,7 @@ static int stat_failed(int result, int folder, const char *path, struct stat *bu
         return result;
     if (place.kind == TREE_OTHER)
         return real(stat)(place.other, buffer);
-    describe(&place, buffer);
+    fill_stat(&place, buffer);
     return 0;
 }
 
@@ -87,7 +87,7 @@ static void stat_opened(int fd, struct stat *buffer)
     struct tree_place place;
 
     if (S_ISREG(buffer->st_mode) && buffer->st_nlink == 0 && tree_opened(&place, fd))
-        describe(&place, buffer);
+        fill_stat(&place, buffer);
 }
 
 EXPORT int fstat(int fd, struct stat *buffer)

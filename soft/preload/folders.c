@@ -32,7 +32,7 @@ struct folder { /* used by one thread at a time, as any DIR */
     char names[TREE_NAMES][TREE_NAME];
 };
 
-static struct folder *ours(DIR *stream)
+static struct folder *own_folder(DIR *stream)
 {
     struct folder *folder = (struct folder *)(void *)stream;
 
@@ -61,7 +61,7 @@ static void leave_out(struct folder *folder)
 }
 
 /* Creates a DIR of this library. NULL: out of memory. */
-static DIR *make(const struct tree_place *place, DIR *theirs, int fd)
+static DIR *make_folder(const struct tree_place *place, DIR *theirs, int fd)
 {
     struct folder *folder = calloc(1, sizeof *folder);
 
@@ -79,10 +79,10 @@ static DIR *make(const struct tree_place *place, DIR *theirs, int fd)
 
 /* ---- Opening and closing ------------------------------------------------------------------------------- */
 
-static DIR *join(const struct tree_place *place, DIR *theirs)
+static DIR *append_own_entries(const struct tree_place *place, DIR *theirs)
 {
     int error = errno;
-    DIR *joined = make(place, theirs, -1);
+    DIR *joined = make_folder(place, theirs, -1);
 
     errno = error;
     return joined == NULL ? theirs : joined;
@@ -94,13 +94,14 @@ EXPORT DIR *opendir(const char *path)
     struct tree_place place;
 
     if (opened != NULL)
-        return leads_there(&place, path) && tree_is_shared(&place) ? join(&place, opened) : opened;
+        return leads_there(&place, path) && tree_is_shared(&place) ? append_own_entries(&place, opened)
+                                                                   : opened;
     if (!tree_stands_in(&place, AT_FDCWD, path))
         return NULL;
     if (place.kind == TREE_OTHER)
         return real(opendir)(place.other);
     if (place.kind == TREE_FOLDER)
-        return make(&place, NULL, -1);
+        return make_folder(&place, NULL, -1);
     errno = ENOTDIR;
     return NULL;
 }
@@ -112,16 +113,16 @@ EXPORT DIR *fdopendir(int fd)
     DIR *opened;
 
     if (tree_opened(&place, fd) && place.kind == TREE_FOLDER)
-        return make(&place, NULL, fd);
+        return make_folder(&place, NULL, fd);
     opened = real(fdopendir)(fd);
     if (opened != NULL && tree_path_of(path, fd) && tree_find(&place, "", path) && tree_is_shared(&place))
-        return join(&place, opened);
+        return append_own_entries(&place, opened);
     return opened;
 }
 
 EXPORT int closedir(DIR *stream)
 {
-    struct folder *folder = ours(stream);
+    struct folder *folder = own_folder(stream);
     int result = 0;
 
     if (folder == NULL)
@@ -137,7 +138,7 @@ EXPORT int closedir(DIR *stream)
 
 EXPORT int dirfd(DIR *stream)
 {
-    struct folder *folder = ours(stream);
+    struct folder *folder = own_folder(stream);
 
     if (folder == NULL)
         return real(dirfd)(stream);
@@ -151,7 +152,7 @@ EXPORT int dirfd(DIR *stream)
 /* ---- Reading ------------------------------------------------------------------------------------------- */
 
 /* The next of this library's entries; NULL: there are no more. */
-static struct dirent *next(struct folder *folder)
+static struct dirent *next_entry(struct folder *folder)
 {
     struct dirent *entry = &folder->entry;
     int dots = folder->theirs == NULL ? DOTS : 0, at = folder->at;
@@ -170,14 +171,14 @@ static struct dirent *next(struct folder *folder)
 
 EXPORT struct dirent *readdir(DIR *stream)
 {
-    struct folder *folder = ours(stream);
+    struct folder *folder = own_folder(stream);
     struct dirent *entry = NULL;
 
     if (folder == NULL)
         return real(readdir)(stream);
     if (folder->theirs != NULL && folder->at == 0)
         entry = real(readdir)(folder->theirs);
-    return entry != NULL ? entry : next(folder);
+    return entry != NULL ? entry : next_entry(folder);
 }
 
 /* Called by programs that are older than its deprecation. The C library's function would use the mark as a lock. */
@@ -188,7 +189,7 @@ EXPORT int readdir_r(DIR *restrict stream, struct dirent *restrict entry, struct
     const struct dirent *found;
     int before = errno, error;
 
-    if (ours(stream) == NULL)
+    if (own_folder(stream) == NULL)
         return real(readdir_r)(stream, entry, result);
     errno = 0;
     found = readdir(stream);
@@ -214,7 +215,7 @@ EXPORT int readdir64_r(DIR *restrict stream, struct dirent64 *restrict entry, st
 
 EXPORT void rewinddir(DIR *stream)
 {
-    struct folder *folder = ours(stream);
+    struct folder *folder = own_folder(stream);
 
     if (folder == NULL) {
         real(rewinddir)(stream);
@@ -228,7 +229,7 @@ EXPORT void rewinddir(DIR *stream)
 /* If the system has the directory, too, positions among this library's entries are negative. */
 EXPORT long telldir(DIR *stream)
 {
-    struct folder *folder = ours(stream);
+    struct folder *folder = own_folder(stream);
 
     if (folder == NULL)
         return real(telldir)(stream);
@@ -239,7 +240,7 @@ EXPORT long telldir(DIR *stream)
 
 EXPORT void seekdir(DIR *stream, long place)
 {
-    struct folder *folder = ours(stream);
+    struct folder *folder = own_folder(stream);
 
     if (folder == NULL)
         real(seekdir)(stream, place);
@@ -259,7 +260,7 @@ struct list {
 };
 
 /* False: out of memory. */
-static bool append(struct list *list, const struct dirent *entry)
+static bool append_entry(struct list *list, const struct dirent *entry)
 {
     struct dirent **names = realloc(list->names, (list->count + 1) * sizeof names[0]);
 
@@ -273,12 +274,12 @@ static bool append(struct list *list, const struct dirent *entry)
     return true;
 }
 
-static bool gather(DIR *stream, struct list *list, int (*wanted)(const struct dirent *))
+static bool gather_entries(DIR *stream, struct list *list, int (*wanted)(const struct dirent *))
 {
     const struct dirent *entry;
 
     while ((entry = readdir(stream)) != NULL) {
-        if ((wanted == NULL || wanted(entry) != 0) && !append(list, entry))
+        if ((wanted == NULL || wanted(entry) != 0) && !append_entry(list, entry))
             return false;
     }
     return true;
@@ -293,7 +294,7 @@ static int list_folder(const char *path, struct dirent ***names, int (*wanted)(c
 
     if (stream == NULL)
         return -1;
-    whole = gather(stream, &list, wanted);
+    whole = gather_entries(stream, &list, wanted);
     closedir(stream);
     if (!whole) {
         while (list.count > 0)

@@ -42,15 +42,15 @@ void *preload_real(const char *name)
 
 /* In the child of a fork, as EXS does: closes the copies of the device's descriptors, so that peers notice when the
  * parent dies. The child may open the device again. */
-static void forked(void)
+static void handle_fork_in_child(void)
 {
     fds_after_fork_in_child();
     soft_forked();
 }
 
-__attribute__((constructor)) static void loaded(void)
+__attribute__((constructor)) static void init_preload(void)
 {
     soft_share_context();
     soft_defer_cancellation();
-    pthread_atfork(fds_before_fork, fds_after_fork, forked);
+    pthread_atfork(fds_before_fork, fds_after_fork, handle_fork_in_child);
 }

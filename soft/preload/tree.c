@@ -117,7 +117,7 @@ static const struct entry {
 #define ENTRIES (sizeof entries / sizeof entries[0])
 
 /* Normalizes an absolute path: removes "//", "/." and "/..". False: it is too long. */
-static bool straighten(char straight[TREE_PATH], const char *path)
+static bool normalize_path(char straight[TREE_PATH], const char *path)
 {
     size_t length = 0;
 
@@ -161,7 +161,7 @@ static bool is_of(const struct entry *entry, const char *path, unsigned *number)
     return *end == '\0' && read < entry->count();
 }
 
-static void enter(struct tree_place *place, const struct entry *entry, unsigned number)
+static void set_place(struct tree_place *place, const struct entry *entry, unsigned number)
 {
     place->kind = entry->other != NULL                          ? TREE_OTHER
                   : entry->text != NULL || entry->write != NULL ? TREE_FILE
@@ -172,7 +172,7 @@ static void enter(struct tree_place *place, const struct entry *entry, unsigned 
     place->place = number;
 }
 
-static bool begins(const char *path, const char *beginning)
+static bool has_prefix(const char *path, const char *beginning)
 {
     return strncmp(path, beginning, strlen(beginning)) == 0;
 }
@@ -180,7 +180,7 @@ static bool begins(const char *path, const char *beginning)
 /* Whether it is one of the device's network interfaces, which are all of the host's. */
 static bool is_interface(struct tree_place *place)
 {
-    if (!begins(place->path, NETWORKS "/"))
+    if (!has_prefix(place->path, NETWORKS "/"))
         return false;
     place->kind = TREE_OTHER;
     return snprintf(place->other, sizeof place->other, "/sys/class/net/%s",
@@ -189,7 +189,7 @@ static bool is_interface(struct tree_place *place)
 
 bool tree_may_match(const char *pattern)
 {
-    return begins(pattern, CLASS) || begins(pattern, DEVICES);
+    return has_prefix(pattern, CLASS) || has_prefix(pattern, DEVICES);
 }
 
 /* Whether `path` leads out of the tree by "..". The system may not have the tree's directories, so it could not resolve
@@ -210,7 +210,7 @@ static bool find_straight(struct tree_place *place, const char *path)
     for (size_t i = 0; i < ENTRIES; i++) {
         if (!is_of(&entries[i], place->path, &number))
             continue;
-        enter(place, &entries[i], number);
+        set_place(place, &entries[i], number);
         return true;
     }
     return is_interface(place) || is_beyond(place, path);
@@ -227,9 +227,9 @@ bool tree_find(struct tree_place *place, const char *folder, const char *path)
             return false;
         path = joined;
     }
-    if (!begins(path, "/sys/") && !begins(path, "/dev/"))
+    if (!has_prefix(path, "/sys/") && !has_prefix(path, "/dev/"))
         return false;
-    found = straighten(place->path, path) && find_straight(place, path);
+    found = normalize_path(place->path, path) && find_straight(place, path);
     errno = error;
     return found && (place->kind != TREE_FILE || path[strlen(path) - 1] != '/');
 }
@@ -248,7 +248,7 @@ int tree_names(const struct tree_place *place, char names[TREE_NAMES][TREE_NAME]
         const char *path = entries[i].path;
         unsigned numbers = entries[i].count == NULL ? 1 : entries[i].count();
 
-        if (!begins(path, place->path) || path[length] != '/' || strchr(path + length + 1, '/') != NULL)
+        if (!has_prefix(path, place->path) || path[length] != '/' || strchr(path + length + 1, '/') != NULL)
             continue;
         for (unsigned number = 0; number < numbers && count < TREE_NAMES; number++) {
             if (entries[i].count == NULL)

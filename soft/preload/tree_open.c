@@ -21,7 +21,7 @@
 #define LINK 32           /* bytes of /proc/self/fd/2147483647 */
 
 /* 0, or the errno with which open(2) fails for these flags. */
-static int refusal(const struct tree_place *place, int flags)
+static int open_errno(const struct tree_place *place, int flags)
 {
     bool writes = (flags & O_ACCMODE) != O_RDONLY;
 
@@ -34,7 +34,7 @@ static int refusal(const struct tree_place *place, int flags)
 
 /* Writes the text. The program's RLIMIT_FSIZE limits this file, too: the write then fails with EFBIG, without the
  * signal. */
-static bool fill(int fd, const char *text, size_t length)
+static bool write_text(int fd, const char *text, size_t length)
 {
     struct fsize_guard fsize_guard;
 
@@ -56,7 +56,7 @@ int tree_open(const struct tree_place *place, int flags)
 
     if (place->kind == TREE_OTHER) /* the system's file may be a symbolic link; must not create one */
         return real(open)(place->other, flags & ~(O_CREAT | O_NOFOLLOW), 0);
-    error = refusal(place, flags);
+    error = open_errno(place, flags);
     if (error != 0) {
         errno = error;
         return -1;
@@ -65,7 +65,7 @@ int tree_open(const struct tree_place *place, int flags)
     fd = memfd_create(name, MFD_ALLOW_SEALING | (flags & O_CLOEXEC ? MFD_CLOEXEC : 0));
     if (fd == -1)
         return -1;
-    if (fill(fd, text, length) &&
+    if (write_text(fd, text, length) &&
         fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) == 0)
         return fd;
     error = errno;

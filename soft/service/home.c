@@ -12,7 +12,7 @@
 #include "home.h"
 
 #define UNSEEN 32    /* see looks_at_udp() */
-#define UNHEARD 1024 /* receive() calls of a polling thread; the last reads the eventfd */
+#define UNHEARD 1024 /* receive_links() calls of a polling thread; the last reads the eventfd */
 
 /* Closed contexts that still have objects. */
 static struct {
@@ -32,28 +32,28 @@ static struct {
     _Atomic pid_t owner;
 } everyone = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static uint64_t monotonic(struct soft_clock *clock)
+static uint64_t monotonic_now(struct soft_clock *clock)
 {
     (void)clock;
     return now_ns();
 }
 
-struct soft_clock home_clock = {monotonic};
+struct soft_clock home_clock = {monotonic_now};
 
-static void attended(struct soft_wire *wire, struct ibv_context *context)
+static void report_polled(struct soft_wire *wire, struct ibv_context *context)
 {
     (void)context;
     service_polled(&((struct soft_home *)wire)->service);
 }
 
-static void awaits(struct soft_wire *wire, struct ibv_context *context)
+static void take_over(struct soft_wire *wire, struct ibv_context *context)
 {
     (void)context;
     service_take_over(&((struct soft_home *)wire)->service);
 }
 
 /* Called for the first queue pair or socket. UDP sockets are opened with the first connection on each address. */
-static int prepare(struct soft_wire *wire, struct ibv_context *context)
+static int prepare_links(struct soft_wire *wire, struct ibv_context *context)
 {
     struct soft_home *home = (struct soft_home *)wire;
     int error = udp_prepare(&home->udp);
@@ -76,7 +76,7 @@ static void leave_group(struct soft_wire *wire, const union soft_addr *group)
     udp_group_leave(&((struct soft_home *)wire)->udp, group);
 }
 
-/* Whether receive() should read the UDP sockets. If no queue pair uses UDP, only untrusted senders send datagrams.
+/* Whether receive_links() should read the UDP sockets. If no queue pair uses UDP, only untrusted senders send datagrams.
  * Every UNSEEN-th call then reads them, so that they do not keep a descriptor readable. */
 static bool looks_at_udp(struct soft_home *home)
 {
@@ -87,7 +87,7 @@ static bool looks_at_udp(struct soft_home *home)
     return ++home->unseen % UNSEEN == 0;
 }
 
-static void sent(struct soft_wire *wire, struct ibv_context *context)
+static void report_sent(struct soft_wire *wire, struct ibv_context *context)
 {
     struct soft_home *home = (struct soft_home *)wire;
 
@@ -96,18 +96,18 @@ static void sent(struct soft_wire *wire, struct ibv_context *context)
     tcp_sent(&home->tcp);
 }
 
-static void settle(struct soft_wire *wire)
+static void settle_links(struct soft_wire *wire)
 {
     tcp_settle(&((struct soft_home *)wire)->tcp);
 }
 
-static void watch(struct soft_wire *wire)
+static void watch_links(struct soft_wire *wire)
 {
     shm_watch(&((struct soft_home *)wire)->shm);
     wire->unwatched = false;
 }
 
-static int receive(struct soft_wire *wire, struct ibv_context *context)
+static int receive_links(struct soft_wire *wire, struct ibv_context *context)
 {
     struct soft_home *home = (struct soft_home *)wire;
     bool hears = wire->poll_mode == SOFT_POLLS_ONCE || ++home->unheard % UNHEARD == 0;
@@ -130,13 +130,13 @@ struct soft_home *home_open(void)
     home->wire = (struct soft_wire){
         .link = &home->udp.link,
         .grain = SERVICE_TICK_NS,
-        .receive = receive,
-        .sent = sent,
-        .watch = watch,
-        .settle = settle,
-        .attended = attended,
-        .awaits = awaits,
-        .open = prepare,
+        .receive = receive_links,
+        .sent = report_sent,
+        .watch = watch_links,
+        .settle = settle_links,
+        .attended = report_polled,
+        .awaits = take_over,
+        .open = prepare_links,
         .join = join_group,
         .leave = leave_group,
     };
@@ -159,7 +159,7 @@ struct soft_home *home_open(void)
 /* ---- With names ---- */
 
 /* Gives the context its names. (locked) */
-static int name(struct soft_home *home)
+static int set_names(struct soft_home *home)
 {
     struct soft_names names = {.guid = soft_host_guid()};
     int error = udp_take_lid(&home->udp, &names.lid, &names.roce);
@@ -180,7 +180,7 @@ struct soft_home *home_open_named(void)
     if (home == NULL)
         return NULL;
     soft_lock(home->context);
-    error = name(home);
+    error = set_names(home);
     soft_unlock(home->context);
     if (error == 0 && soft_async_fd(home->context) < 0)
         error = errno;

@@ -24,7 +24,7 @@ struct service service_shared = {
     .watched = TAILQ_HEAD_INITIALIZER(service_shared.watched),
 };
 
-static void wake(void)
+static void wake_thread(void)
 {
     fds_flag(service_shared.wake, true);
 }
@@ -60,7 +60,7 @@ static int start_thread(void)
     return error;
 }
 
-static int start(void)
+static int begin_thread(void)
 {
     struct epoll_event event = {.events = EPOLLIN};
     int error;
@@ -88,12 +88,12 @@ fail:
     return error;
 }
 
-static void stop(void)
+static void stop_thread(void)
 {
     soft_mutex_lock(&service_shared.lock);
     service_shared.quit = true;
     soft_mutex_unlock(&service_shared.lock);
-    wake();
+    wake_thread();
     pthread_join(service_shared.thread, NULL);
     fds_close(service_shared.wake);
     fds_close(service_shared.epoll);
@@ -112,7 +112,7 @@ int service_join(struct service_member *member)
     atomic_store(&member->state, SERVICE_IDLE);
     soft_mutex_lock(&service_shared.gate);
     if (service_shared.members == 0)
-        error = start();
+        error = begin_thread();
     if (error == 0)
         service_shared.members++;
     soft_mutex_unlock(&service_shared.gate);
@@ -130,7 +130,7 @@ void service_leave(struct service_member *member)
         fds_unwatch(service_shared.epoll, member->sockets[i]);
     soft_mutex_unlock(&service_shared.lock);
     if (--service_shared.members == 0)
-        stop();
+        stop_thread();
     soft_mutex_unlock(&service_shared.gate);
 }
 
@@ -194,7 +194,7 @@ void service_resume(struct service_member *member)
     service_run_scheduled();
     service_watch(member); /* packets that arrived in the meantime were not processed */
     soft_mutex_unlock(&service_shared.lock);
-    wake();
+    wake_thread();
 }
 
 void service_schedule(struct service_member *member)
@@ -206,7 +206,7 @@ void service_schedule(struct service_member *member)
     member->scheduled = atomic_load(&service_shared.scheduled);
     while (!atomic_compare_exchange_weak(&service_shared.scheduled, &member->scheduled, member))
         ;
-    wake();
+    wake_thread();
 }
 
 void service_take_over(struct service_member *member)
@@ -232,13 +232,13 @@ void service_task(int fd, void (*run)(void))
     service_shared.task = fd;
     service_shared.run_task = run;
     soft_mutex_unlock(&service_shared.lock);
-    wake();
+    wake_thread();
 }
 
 void service_task_due(uint64_t at)
 {
     if (at < atomic_exchange(&service_shared.task_due, at))
-        wake();
+        wake_thread();
 }
 
 void service_forget(void)

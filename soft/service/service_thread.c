@@ -19,7 +19,7 @@
 /* ---- Members ---- */
 
 /* Re-arming a listening unix socket reports a waiting connection again, even if it was reported before. */
-static void arm(struct service_member *member, int socket, uint32_t events)
+static void arm_socket(struct service_member *member, int socket, uint32_t events)
 {
     struct epoll_event event = {.events = events, .data.ptr = member};
 
@@ -31,7 +31,7 @@ static void arm(struct service_member *member, int socket, uint32_t events)
 void service_arm(struct service_member *member, uint32_t events)
 {
     for (int i = 0; i < member->count; i++)
-        arm(member, member->sockets[i], events);
+        arm_socket(member, member->sockets[i], events);
 }
 
 static bool packets_wait(const struct service_member *member)
@@ -74,7 +74,7 @@ static bool is_polled(struct service_member *member)
 }
 
 /* Processes packets, unless the application does: it has polled, or a thread holds the context's lock. */
-static void serve(struct service_member *member)
+static void serve_member(struct service_member *member)
 {
     bool attended = is_polled(member);
 
@@ -94,18 +94,18 @@ static void serve(struct service_member *member)
 
 /* A packet woke the thread. The thread leaves the packet to the application, unless it had to serve the last time and
  * the application has not driven the device since, or a completion queue is awaited. */
-static void arrival(struct service_member *member)
+static void handle_arrival(struct service_member *member)
 {
     int state = atomic_load(&member->state);
 
     if (member->suspended)
         service_arm(member, 0);
     else if (state == SERVICE_SERVE)
-        serve(member);
+        serve_member(member);
     else {
         service_watch(member);
         if (member->absent || soft_is_awaited(member->context))
-            serve(member);
+            serve_member(member);
     }
 }
 
@@ -135,14 +135,14 @@ void service_run_scheduled(void)
 
 /* Handles the events of the members' sockets, and members in CALLED. There are no stale events: service_leave() removes
  * the sockets from the epoll with the same lock that is held here. */
-static void collect(void)
+static void collect_events(void)
 {
     struct epoll_event events[BATCH];
     int count = epoll_wait(service_shared.epoll, events, BATCH, 0);
 
     for (int i = 0; i < count; i++) {
         if (events[i].data.ptr != NULL)
-            arrival(events[i].data.ptr);
+            handle_arrival(events[i].data.ptr);
         else
             fds_flag(service_shared.wake, false); /* unless another pass has reset it */
     }
@@ -198,7 +198,7 @@ static void tick_timers(struct service_member *member, uint64_t now, bool traffi
     soft_unlock(member->context);
 }
 
-static void tick(struct service_member *member, uint64_t now)
+static void tick_member(struct service_member *member, uint64_t now)
 {
     unsigned traffic = atomic_load_explicit(&member->traffic, memory_order_relaxed);
     bool attended = is_polled(member);
@@ -210,10 +210,10 @@ static void tick(struct service_member *member, uint64_t now)
         bool late = packets_wait(member);
 
         if (late && member->late)
-            serve(member);
+            serve_member(member);
         member->late = late;
     } else if (member->listener != -1) { /* a connection may have been missed among packets */
-        arm(member, member->listener, EPOLLIN);
+        arm_socket(member, member->listener, EPOLLIN);
     }
     tick_timers(member, now, traffic != member->traffic_seen, attended);
     member->traffic_seen = traffic;
@@ -228,7 +228,7 @@ static void tick_all(uint64_t now)
         struct service_member *next = TAILQ_NEXT(member, watched);
 
         if (!member->suspended && member->due <= now)
-            tick(member, now);
+            tick_member(member, now);
         member = next;
     }
 }
@@ -278,7 +278,7 @@ void *service_run(void *unused)
         poll(calls, 2, timeout);
 
         soft_mutex_lock(&service_shared.lock);
-        collect();
+        collect_events();
         tick_all(now_ns());
         quit = service_shared.quit;
         soft_mutex_unlock(&service_shared.lock);

@@ -14,7 +14,7 @@
 #define FLAGS_KNOWN IBV_ADVISE_MR_FLAG_FLUSH /* the caller waits until it is done */
 
 /* 0, or the errno for invalid advice. */
-static int check(const struct ibv_pd *pd, const struct ibv_sge *sge, uint32_t count, int access)
+static int check_advice(const struct ibv_pd *pd, const struct ibv_sge *sge, uint32_t count, int access)
 {
     struct soft_context *context = soft_context_of(pd->context);
     int error;
@@ -31,7 +31,7 @@ static int check(const struct ibv_pd *pd, const struct ibv_sge *sge, uint32_t co
 
 /* Populates whole pages. Kernels without MADV_POPULATE (before 5.14) do nothing now, and bring the pages when they are
  * used. 0 or an errno. */
-static int populate(uint64_t address, uint64_t length, int how)
+static int populate_pages(uint64_t address, uint64_t length, int how)
 {
     uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE), start = address & ~(size - 1);
 
@@ -52,10 +52,10 @@ int soft_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t
         return ENOTSUP;
     if (flags & ~(uint32_t)FLAGS_KNOWN || count == 0)
         return EINVAL;
-    error = check(pd, sge, count, write ? IBV_ACCESS_LOCAL_WRITE : 0);
+    error = check_advice(pd, sge, count, write ? IBV_ACCESS_LOCAL_WRITE : 0);
     if (error != 0 || advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
         return error;
     for (uint32_t i = 0; i < count && error == 0; i++)
-        error = populate(sge[i].addr, sge[i].length, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+        error = populate_pages(sge[i].addr, sge[i].length, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
     return flags & IBV_ADVISE_MR_FLAG_FLUSH ? error : 0;
 }

@@ -27,7 +27,7 @@ static struct soft_qp *qp_of(struct ibv_qp_ex *ex)
     return (struct soft_qp *)ex;
 }
 
-static void wrong(struct soft_builder *builder, int error)
+static void record_error(struct soft_builder *builder, int error)
 {
     if (builder->error == 0)
         builder->error = error;
@@ -64,7 +64,7 @@ static void wr_abort(struct ibv_qp_ex *ex)
 
 /* ---- Requests ---- */
 
-static struct ibv_send_wr *add(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
+static struct ibv_send_wr *add_request(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
 {
     struct soft_builder *builder = qp_of(ex)->builder;
     struct ibv_send_wr *wr;
@@ -78,13 +78,13 @@ static struct ibv_send_wr *add(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
                                .opcode = opcode,
                                .send_flags = ex->wr_flags};
     if (builder->count++ == builder->room)
-        wrong(builder, ENOMEM);
+        record_error(builder, ENOMEM);
     return wr;
 }
 
 static void add_remote(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey, uint64_t address)
 {
-    struct ibv_send_wr *wr = add(ex, opcode);
+    struct ibv_send_wr *wr = add_request(ex, opcode);
 
     wr->wr.rdma.rkey = rkey;
     wr->wr.rdma.remote_addr = address;
@@ -92,28 +92,28 @@ static void add_remote(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t
 
 static void wr_send(struct ibv_qp_ex *ex)
 {
-    add(ex, IBV_WR_SEND);
+    add_request(ex, IBV_WR_SEND);
 }
 
 static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm)
 {
-    add(ex, IBV_WR_SEND_WITH_IMM)->imm_data = imm;
+    add_request(ex, IBV_WR_SEND_WITH_IMM)->imm_data = imm;
 }
 
 static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 {
-    add(ex, IBV_WR_SEND_WITH_INV)->invalidate_rkey = rkey;
+    add_request(ex, IBV_WR_SEND_WITH_INV)->invalidate_rkey = rkey;
 }
 
 static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 {
-    add(ex, IBV_WR_LOCAL_INV)->invalidate_rkey = rkey;
+    add_request(ex, IBV_WR_LOCAL_INV)->invalidate_rkey = rkey;
 }
 
 static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
                        const struct ibv_mw_bind_info *info)
 {
-    struct ibv_send_wr *wr = add(ex, IBV_WR_BIND_MW);
+    struct ibv_send_wr *wr = add_request(ex, IBV_WR_BIND_MW);
 
     wr->bind_mw.mw = mw;
     wr->bind_mw.rkey = rkey;
@@ -132,7 +132,7 @@ static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t address)
 
 static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t address, __be32 imm)
 {
-    struct ibv_send_wr *wr = add(ex, IBV_WR_RDMA_WRITE_WITH_IMM);
+    struct ibv_send_wr *wr = add_request(ex, IBV_WR_RDMA_WRITE_WITH_IMM);
 
     wr->wr.rdma.rkey = rkey;
     wr->wr.rdma.remote_addr = address;
@@ -142,7 +142,7 @@ static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr
 static void add_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey, uint64_t address,
                        uint64_t compare_add, uint64_t swap)
 {
-    struct ibv_send_wr *wr = add(ex, opcode);
+    struct ibv_send_wr *wr = add_request(ex, opcode);
 
     wr->wr.atomic.rkey = rkey;
     wr->wr.atomic.remote_addr = address;
@@ -164,17 +164,17 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t ad
 /* ---- Destination and payload ---- */
 
 /* The request that was added last; NULL, and an error is recorded, if there is none. */
-static struct ibv_send_wr *last(struct soft_builder *builder)
+static struct ibv_send_wr *last_request(struct soft_builder *builder)
 {
     if (builder->count > 0)
         return &builder->request[builder->count - 1];
-    wrong(builder, EINVAL);
+    record_error(builder, EINVAL);
     return NULL;
 }
 
 static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
 {
-    struct ibv_send_wr *wr = last(qp_of(ex)->builder);
+    struct ibv_send_wr *wr = last_request(qp_of(ex)->builder);
 
     if (wr != NULL)
         wr->qp_type.xrc.remote_srqn = srqn;
@@ -182,7 +182,7 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
 
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
-    struct ibv_send_wr *wr = last(qp_of(ex)->builder);
+    struct ibv_send_wr *wr = last_request(qp_of(ex)->builder);
 
     if (wr == NULL)
         return;
@@ -194,10 +194,10 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv_sge *list)
 {
     struct soft_builder *builder = qp_of(ex)->builder;
-    struct ibv_send_wr *wr = last(builder);
+    struct ibv_send_wr *wr = last_request(builder);
 
     if (wr == NULL || count > builder->sges) {
-        wrong(builder, EINVAL);
+        record_error(builder, EINVAL);
         return;
     }
     if (count > 0)
@@ -213,7 +213,7 @@ static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t address, ui
 static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t count, const struct ibv_data_buf *list)
 {
     struct soft_builder *builder = qp_of(ex)->builder;
-    struct ibv_send_wr *wr = last(builder);
+    struct ibv_send_wr *wr = last_request(builder);
     uint8_t *bytes;
     size_t length = 0;
 
@@ -222,7 +222,7 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t count, const st
     bytes = builder->inlined + (size_t)(wr - builder->request) * builder->bytes;
     for (size_t i = 0; i < count; i++) {
         if (list[i].length > builder->bytes - length) {
-            wrong(builder, EINVAL);
+            record_error(builder, EINVAL);
             return;
         }
         if (list[i].length > 0)
@@ -241,7 +241,7 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *address, size_t lengt
 
 /* ---- Creating ---- */
 
-static void fill(struct ibv_qp_ex *ex)
+static void set_functions(struct ibv_qp_ex *ex)
 {
     ex->wr_start = wr_start;
     ex->wr_complete = wr_complete;
@@ -281,7 +281,7 @@ int soft_builder_add(struct soft_qp *qp)
     builder->inlined = calloc(places, builder->bytes > 0 ? builder->bytes : 1);
     if (builder->request == NULL || builder->sge == NULL || builder->inlined == NULL)
         return ENOMEM; /* the caller calls soft_builder_free() */
-    fill(&qp->ibv);
+    set_functions(&qp->ibv);
     qp->comp_mask |= SOFT_QP_EX;
     return 0;
 }

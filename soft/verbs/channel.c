@@ -52,7 +52,7 @@ static struct soft_channel *new_channel(struct ibv_context *ibv, enum doorbell_k
 }
 
 /* Adds the channel to its context. NULL and errno: then it is freed. */
-static struct ibv_comp_channel *join(struct soft_channel *channel)
+static struct ibv_comp_channel *join_context(struct soft_channel *channel)
 {
     struct soft_context *context = soft_context_of(channel->ibv.context);
     int error;
@@ -85,7 +85,7 @@ struct ibv_comp_channel *soft_create_comp_channel(struct ibv_context *ibv)
         return NULL;
     }
     channel->ibv.fd = soft_context_of(ibv)->names.lid != 0 ? channel->waits.wakefd.fd : fd;
-    return join(channel);
+    return join_context(channel);
 }
 
 struct ibv_comp_channel *soft_create_quiet_comp_channel(struct ibv_context *ibv, struct waitset **waits)
@@ -95,7 +95,7 @@ struct ibv_comp_channel *soft_create_quiet_comp_channel(struct ibv_context *ibv,
     if (channel == NULL)
         return NULL;
     *waits = &channel->waits;
-    return join(channel);
+    return join_context(channel);
 }
 
 int soft_destroy_comp_channel(struct ibv_comp_channel *ibv)
@@ -175,7 +175,7 @@ void soft_channel_forget(struct soft_channel *channel, struct soft_cq *cq)
 }
 
 /* (locked) Takes the next event's queue from the list, or returns NULL. A queue with further events goes to the end. */
-static struct soft_cq *pop(struct soft_channel *channel)
+static struct soft_cq *pop_cq(struct soft_channel *channel)
 {
     struct soft_cq *cq = TAILQ_FIRST(&channel->pending);
 
@@ -238,7 +238,7 @@ static struct soft_cq *pop_or_progress(struct soft_channel *channel)
     struct soft_cq *cq;
 
     look_for_event(channel);
-    cq = pop(channel);
+    cq = pop_cq(channel);
     soft_channel_flag(channel);
     return cq;
 }

@@ -39,7 +39,7 @@ struct ibv_device *soft_the_device(void)
     return &soft0.device;
 }
 
-static void refuse(void)
+static void refuse_call(void)
 {
     fprintf(stderr, "exs: a libibverbs call was made on the software RDMA device: "
                     "call through EXS's device table, or run the program under exs-soft-run\n");
@@ -53,7 +53,7 @@ static pthread_once_t refusal_once = PTHREAD_ONCE_INIT;
 static void make_refusal(void)
 {
     for (size_t i = 0; i < REFUSALS; i++)
-        refusal[i] = refuse;
+        refusal[i] = refuse_call;
 }
 
 /* ---- Queries ---- */
@@ -195,7 +195,7 @@ static void fill_verbs(struct soft_context *context)
 }
 
 /* Mixes the bits of a number (splitmix64). */
-static uint64_t mix(uint64_t seed)
+static uint64_t mix_bits(uint64_t seed)
 {
     seed += UINT64_C(0x9e3779b97f4a7c15);
     seed = (seed ^ seed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -210,11 +210,11 @@ static uint64_t mix(uint64_t seed)
 static int make_secrets(uint64_t secrets[SECRETS], uint64_t seed)
 {
     for (uint64_t i = 0; seed != 0 && i < SECRETS; i++)
-        secrets[i] = mix(seed + i);
+        secrets[i] = mix_bits(seed + i);
     return seed == 0 ? random_bytes(secrets, SECRETS * sizeof *secrets) : 0;
 }
 
-static void release(struct soft_context *context)
+static void release_context(struct soft_context *context)
 {
     doorbell_close(&context->async);
     soft_burst_end(&context->burst);
@@ -258,7 +258,7 @@ struct ibv_context *soft_open(struct soft_wire *wire, struct soft_clock *clock, 
     context->async = (struct doorbell)DOORBELL_INIT(DOORBELL_SHOWN);
     context->verbs.context.async_fd = -1;
     if (!soft_burst_begin(&context->burst)) {
-        release(context);
+        release_context(context);
         errno = ENOMEM;
         return NULL;
     }
@@ -291,7 +291,7 @@ int soft_close(struct ibv_context *ibv)
     if (busy)
         return EBUSY;
     pthread_mutex_destroy(&ibv->mutex);
-    release(context);
+    release_context(context);
     return 0;
 }
 

@@ -28,7 +28,7 @@ static size_t ring_bytes(unsigned entries)
 }
 
 /* Frees everything but the struct. */
-static void release(struct soft_cq *cq)
+static void release_cq(struct soft_cq *cq)
 {
     struct ibv_cq *ibv = ibv_cq_ex_to_cq(&cq->ibv);
 
@@ -71,14 +71,14 @@ struct ibv_cq *soft_create_cq(struct ibv_context *ibv, int cqe, void *cq_context
     soft_unlock(ibv);
     if (entered)
         return plain;
-    release(cq);
+    release_cq(cq);
     free(cq);
     errno = ENOMEM;
     return NULL;
 }
 
 /* (locked) */
-static void disarm(struct soft_cq *cq)
+static void disarm_cq(struct soft_cq *cq)
 {
     cq->armed = SOFT_UNARMED;
     if (cq->awaited)
@@ -105,7 +105,7 @@ bool soft_is_awaited(struct ibv_context *context)
 }
 
 /* (locked) Removes the queue from its context; EBUSY while queue pairs use it. */
-static int detach(struct soft_cq *cq)
+static int detach_cq(struct soft_cq *cq)
 {
     int error = soft_cq_check(ibv_cq_ex_to_cq(&cq->ibv));
 
@@ -113,7 +113,7 @@ static int detach(struct soft_cq *cq)
         return error;
     if (cq->users > 0)
         return EBUSY;
-    disarm(cq);
+    disarm_cq(cq);
     if (cq->ibv.channel != NULL) {
         soft_channel_forget((struct soft_channel *)cq->ibv.channel, cq);
         cq->ibv.channel->refcnt--;
@@ -129,7 +129,7 @@ int soft_destroy_cq(struct ibv_cq *ibv)
     int error;
 
     soft_lock(ibv->context);
-    error = detach(cq);
+    error = detach_cq(cq);
     soft_unlock(ibv->context);
     if (error != 0)
         return errno = error;
@@ -139,13 +139,13 @@ int soft_destroy_cq(struct ibv_cq *ibv)
         pthread_cond_wait(&ibv->cond, &ibv->mutex);
     soft_mutex_unlock(&ibv->mutex);
     soft_events_wait(&ibv->mutex, &ibv->cond, &ibv->async_events_completed, &cq->async);
-    release(cq);
+    release_cq(cq);
     soft_object_free(soft_context_of(ibv->context), cq);
     return 0;
 }
 
 /* (locked) Replaces the ring by one of this size; keeps its completions. 0 or an errno. */
-static int resize(struct soft_cq *cq, unsigned size)
+static int resize_ring(struct soft_cq *cq, unsigned size)
 {
     struct ibv_wc *ring;
     unsigned old = (unsigned)cq->ibv.cqe;
@@ -172,7 +172,7 @@ int soft_resize_cq(struct ibv_cq *ibv, int cqe)
     soft_lock(ibv->context);
     error = soft_cq_check(ibv);
     if (error == 0)
-        error = resize((struct soft_cq *)ibv, (unsigned)cqe);
+        error = resize_ring((struct soft_cq *)ibv, (unsigned)cqe);
     soft_unlock(ibv->context);
     return error;
 }
@@ -188,7 +188,7 @@ void soft_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 }
 
 /* A completion did not fit, now or before. */
-static __attribute__((cold)) void overrun(struct soft_cq *cq)
+static __attribute__((cold)) void report_overrun(struct soft_cq *cq)
 {
     if (cq->overrun)
         return;
@@ -197,7 +197,7 @@ static __attribute__((cold)) void overrun(struct soft_cq *cq)
 }
 
 /* Field by field, so that the compiler writes the caller's struct directly to the ring. */
-static inline void copy(struct ibv_wc *to, const struct ibv_wc *wc)
+static inline void copy_wc(struct ibv_wc *to, const struct ibv_wc *wc)
 {
     to->wr_id = wc->wr_id;
     to->status = wc->status;
@@ -221,13 +221,13 @@ inline __attribute__((always_inline)) bool soft_cq_add(struct soft_cq *cq, const
     bool error = wc->status != IBV_WC_SUCCESS;
 
     if (cq->overrun || cq->count == size) {
-        overrun(cq);
+        report_overrun(cq);
         return false;
     }
-    copy(&cq->ring[at < size ? at : at - size], wc);
+    copy_wc(&cq->ring[at < size ? at : at - size], wc);
     cq->count++;
     if (cq->armed == SOFT_ARM_ANY || (cq->armed == SOFT_ARM_SOLICITED && (solicited || error))) {
-        disarm(cq);
+        disarm_cq(cq);
         soft_channel_notify((struct soft_channel *)cq->ibv.channel, cq);
     }
     return true;

@@ -10,19 +10,19 @@
 
 #define FLAGS_KNOWN IBV_CREATE_CQ_ATTR_SINGLE_THREADED
 
-static struct ibv_wc *current(struct ibv_cq_ex *cq)
+static struct ibv_wc *current_wc(struct ibv_cq_ex *cq)
 {
     return &((struct soft_cq *)cq)->current;
 }
 
 static int next_poll(struct ibv_cq_ex *cq)
 {
-    int polled = soft_poll_cq(ibv_cq_ex_to_cq(cq), 1, current(cq));
+    int polled = soft_poll_cq(ibv_cq_ex_to_cq(cq), 1, current_wc(cq));
 
     if (polled <= 0)
         return polled == 0 ? ENOENT : EIO;
-    cq->wr_id = current(cq)->wr_id;
-    cq->status = current(cq)->status;
+    cq->wr_id = current_wc(cq)->wr_id;
+    cq->status = current_wc(cq)->status;
     return 0;
 }
 
@@ -38,55 +38,55 @@ static void end_poll(struct ibv_cq_ex *cq)
 
 static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *cq)
 {
-    return current(cq)->opcode;
+    return current_wc(cq)->opcode;
 }
 
 static uint32_t read_vendor_err(struct ibv_cq_ex *cq)
 {
-    return current(cq)->vendor_err;
+    return current_wc(cq)->vendor_err;
 }
 
 static uint32_t read_byte_len(struct ibv_cq_ex *cq)
 {
-    return current(cq)->byte_len;
+    return current_wc(cq)->byte_len;
 }
 
 static __be32 read_imm_data(struct ibv_cq_ex *cq)
 {
-    return current(cq)->imm_data;
+    return current_wc(cq)->imm_data;
 }
 
 static uint32_t read_qp_num(struct ibv_cq_ex *cq)
 {
-    return current(cq)->qp_num;
+    return current_wc(cq)->qp_num;
 }
 
 static uint32_t read_src_qp(struct ibv_cq_ex *cq)
 {
-    return current(cq)->src_qp;
+    return current_wc(cq)->src_qp;
 }
 
 static unsigned read_wc_flags(struct ibv_cq_ex *cq)
 {
-    return current(cq)->wc_flags;
+    return current_wc(cq)->wc_flags;
 }
 
 static uint32_t read_slid(struct ibv_cq_ex *cq)
 {
-    return current(cq)->slid;
+    return current_wc(cq)->slid;
 }
 
 static uint8_t read_sl(struct ibv_cq_ex *cq)
 {
-    return current(cq)->sl;
+    return current_wc(cq)->sl;
 }
 
 static uint8_t read_dlid_path_bits(struct ibv_cq_ex *cq)
 {
-    return current(cq)->dlid_path_bits;
+    return current_wc(cq)->dlid_path_bits;
 }
 
-static void fill(struct ibv_cq_ex *cq)
+static void set_functions(struct ibv_cq_ex *cq)
 {
     cq->start_poll = start_poll;
     cq->next_poll = next_poll;
@@ -120,6 +120,6 @@ struct ibv_cq_ex *soft_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
     cq = (struct ibv_cq_ex *)soft_create_cq(context, (int)init->cqe, init->cq_context, init->channel,
                                             (int)init->comp_vector);
     if (cq != NULL)
-        fill(cq);
+        set_functions(cq);
     return cq;
 }

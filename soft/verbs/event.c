@@ -45,7 +45,7 @@ void soft_events_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32
 }
 
 /* (locked) */
-static bool pop(struct soft_context *context, struct ibv_async_event *event)
+static bool pop_event(struct soft_context *context, struct ibv_async_event *event)
 {
     struct soft_events *first = TAILQ_FIRST(&context->events);
     int type;
@@ -73,7 +73,7 @@ int soft_get_async_event(struct ibv_context *ibv, struct ibv_async_event *event)
         int flags;
 
         soft_lock(ibv);
-        found = pop(soft_context_of(ibv), event);
+        found = pop_event(soft_context_of(ibv), event);
         soft_unlock(ibv);
         if (found)
             return 0;
@@ -88,7 +88,7 @@ int soft_get_async_event(struct ibv_context *ibv, struct ibv_async_event *event)
     }
 }
 
-static void acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed)
+static void acknowledge_event(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed)
 {
     soft_mutex_lock(mutex);
     ++*completed;
@@ -104,7 +104,7 @@ void soft_ack_async_event(struct ibv_async_event *event)
 
     switch (event->event_type) {
     case IBV_EVENT_CQ_ERR:
-        acknowledge(&cq->mutex, &cq->cond, &cq->async_events_completed);
+        acknowledge_event(&cq->mutex, &cq->cond, &cq->async_events_completed);
         break;
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
@@ -112,11 +112,11 @@ void soft_ack_async_event(struct ibv_async_event *event)
     case IBV_EVENT_COMM_EST:
     case IBV_EVENT_SQ_DRAINED:
     case IBV_EVENT_QP_LAST_WQE_REACHED:
-        acknowledge(&qp->mutex, &qp->cond, &qp->events_completed);
+        acknowledge_event(&qp->mutex, &qp->cond, &qp->events_completed);
         break;
     case IBV_EVENT_SRQ_ERR:
     case IBV_EVENT_SRQ_LIMIT_REACHED:
-        acknowledge(&srq->mutex, &srq->cond, &srq->events_completed);
+        acknowledge_event(&srq->mutex, &srq->cond, &srq->events_completed);
         break;
     default:
         break; /* of the port or device: no thread waits for it */

@@ -173,7 +173,7 @@ int soft_query_gid(struct ibv_context *ibv, uint8_t port, int index, union ibv_g
     return 0;
 }
 
-static void describe(struct ibv_gid_entry *entry, const struct soft_names *names, int index)
+static void describe_gid(struct ibv_gid_entry *entry, const struct soft_names *names, int index)
 {
     *entry = (struct ibv_gid_entry){
         .gid = names->gids[index].gid,
@@ -198,7 +198,7 @@ int soft_query_gid_ex(struct ibv_context *ibv, uint32_t port, uint32_t index, st
     soft_lock(ibv);
     there = index < (uint32_t)names->gid_count;
     if (there)
-        describe(&whole, names, (int)index);
+        describe_gid(&whole, names, (int)index);
     soft_unlock(ibv);
     if (!there)
         return ENODATA;
@@ -221,7 +221,7 @@ ssize_t soft_query_gid_table(struct ibv_context *ibv, struct ibv_gid_entry *entr
         return -EINVAL;
     }
     for (; count < room && count < (size_t)names->gid_count; count++) {
-        describe(&whole, names, (int)count);
+        describe_gid(&whole, names, (int)count);
         soft_give((char *)entries + count * size, size, &whole, sizeof whole);
     }
     soft_unlock(ibv);

@@ -30,8 +30,8 @@ static bool read_gid(const struct soft_context *context, const union ibv_gid *gi
     return soft_is_group(address);
 }
 
-static int change(struct ibv_qp *ibv, const union ibv_gid *gid,
-                  int (*how)(struct soft_qp *qp, const union soft_addr *address))
+static int change_group(struct ibv_qp *ibv, const union ibv_gid *gid,
+                        int (*how)(struct soft_qp *qp, const union soft_addr *address))
 {
     struct soft_qp *qp = soft_qp_of(ibv);
     union soft_addr address;
@@ -50,11 +50,11 @@ static int change(struct ibv_qp *ibv, const union ibv_gid *gid,
 int soft_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
     (void)lid; /* for InfiniBand switches only */
-    return change(qp, gid, soft_group_attach);
+    return change_group(qp, gid, soft_group_attach);
 }
 
 int soft_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
     (void)lid;
-    return change(qp, gid, soft_group_detach);
+    return change_group(qp, gid, soft_group_detach);
 }

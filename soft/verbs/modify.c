@@ -115,7 +115,7 @@ static bool in_range(const struct ibv_qp_attr *attr, int mask)
 /* ---- Copying attributes ---- */
 
 /* Copies the attributes that need no action. */
-static void keep(struct ibv_qp_attr *own, const struct ibv_qp_attr *attr, int mask)
+static void copy_attributes(struct ibv_qp_attr *own, const struct ibv_qp_attr *attr, int mask)
 {
     if (mask & IBV_QP_PKEY_INDEX)
         own->pkey_index = attr->pkey_index;
@@ -204,7 +204,7 @@ static void start_sending(struct soft_qp *qp, const struct ibv_qp_attr *attr)
 
 /* Resets the queue pair to the state after its creation: its work does not complete, and its completions are
  * removed. */
-static void reset(struct soft_qp *qp)
+static void reset_qp(struct soft_qp *qp)
 {
     struct soft_ring send = qp->req.ring, recv = qp->resp.ring;
     struct soft_recv *shared = qp->resp.shared;
@@ -238,7 +238,7 @@ static int own_part(const struct soft_qp *qp, int mask)
 }
 
 /* (locked) */
-static int change(struct soft_qp *qp, const struct ibv_qp_attr *attr, int mask)
+static int change_qp(struct soft_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
     enum ibv_qp_state from = soft_state(qp), to = mask & IBV_QP_STATE ? attr->qp_state : from;
     int error;
@@ -256,10 +256,10 @@ static int change(struct soft_qp *qp, const struct ibv_qp_attr *attr, int mask)
         return 0;
     }
     if (to == IBV_QPS_RESET)
-        reset(qp);
+        reset_qp(qp);
     if ((error = keep_path(qp, attr, mask)) != 0 || (error = keep_resources(qp, attr, mask)) != 0)
         return error;
-    keep(&qp->attr, attr, mask);
+    copy_attributes(&qp->attr, attr, mask);
     if (to == IBV_QPS_RTR)
         start_receiving(qp, attr, mask);
     if (from == IBV_QPS_RTR && to == IBV_QPS_RTS)
@@ -279,7 +279,7 @@ int soft_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask)
     soft_lock(ibv->context);
     error = soft_qp_check(ibv);
     if (error == 0) {
-        error = change(soft_qp_of(ibv), attr, own_part(soft_qp_of(ibv), attr_mask));
+        error = change_qp(soft_qp_of(ibv), attr, own_part(soft_qp_of(ibv), attr_mask));
         soft_step(soft_qp_of(ibv)->context);
     }
     soft_unlock(ibv->context);

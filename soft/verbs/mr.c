@@ -104,7 +104,7 @@ static uint64_t iova_of(uint64_t iova, int access)
 }
 
 /* (locked) 0 or an errno. */
-static int enter(struct soft_context *context, struct soft_mr *mr)
+static int enter_mr(struct soft_context *context, struct soft_mr *mr)
 {
     int error = soft_pd_check(mr->ibv.pd);
 
@@ -133,12 +133,12 @@ static struct soft_mr *new_region(struct ibv_pd *pd, int access)
 }
 
 /* Adds the complete region to its context. NULL and errno: then it is freed. */
-static struct ibv_mr *admit(struct soft_mr *mr)
+static struct ibv_mr *admit_mr(struct soft_mr *mr)
 {
     int error;
 
     soft_lock(mr->ibv.context);
-    error = enter(soft_context_of(mr->ibv.context), mr);
+    error = enter_mr(soft_context_of(mr->ibv.context), mr);
     soft_unlock(mr->ibv.context);
     if (error == 0)
         return &mr->ibv;
@@ -157,7 +157,7 @@ struct ibv_mr *soft_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, u
     if ((mr = new_region(pd, (int)access)) == NULL)
         return NULL;
     set_range(mr, addr, length, iova_of(iova, (int)access), nofault);
-    return admit(mr);
+    return admit_mr(mr);
 }
 
 /* Without any access right: nothing writes there, and no peer reads there. */
@@ -175,7 +175,7 @@ struct ibv_mr *soft_reg_file(struct ibv_pd *pd, int file, uint64_t offset, size_
     mr->nofault = mr->is_file = true;
     mr->file = file;
     mr->start = offset;
-    return admit(mr);
+    return admit_mr(mr);
 }
 
 /* (locked) 0 or an errno. */
@@ -192,7 +192,7 @@ static bool is_asked_wrongly(int flags, const void *addr, size_t length, int acc
 }
 
 /* (locked) Changes all of the region, or nothing. 0 or an errno. */
-static int change(struct soft_mr *mr, const struct soft_mr *to)
+static int change_mr(struct soft_mr *mr, const struct soft_mr *to)
 {
     int error = mr_check(&mr->ibv);
 
@@ -210,7 +210,7 @@ static int change(struct soft_mr *mr, const struct soft_mr *to)
 }
 
 /* 0 or an errno. */
-static int rereg(struct soft_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
+static int reregister_mr(struct soft_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
 {
     struct soft_mr changed = *mr;
     bool nofault;
@@ -233,7 +233,7 @@ static int rereg(struct soft_mr *mr, int flags, struct ibv_pd *pd, void *addr, s
         set_range(&changed, addr, length, iova_of((uintptr_t)addr, changed.access), nofault);
     soft_lock(mr->ibv.context);
     soft_settle_all(soft_context_of(mr->ibv.context));
-    error = change(mr, &changed);
+    error = change_mr(mr, &changed);
     soft_unlock(mr->ibv.context);
     return error;
 }
@@ -246,7 +246,7 @@ int soft_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, s
         errno = EINVAL;
         return IBV_REREG_MR_ERR_INPUT;
     }
-    if ((error = rereg((struct soft_mr *)mr, flags, pd, addr, length, access)) == 0)
+    if ((error = reregister_mr((struct soft_mr *)mr, flags, pd, addr, length, access)) == 0)
         return 0;
     errno = error;
     return IBV_REREG_MR_ERR_CMD;

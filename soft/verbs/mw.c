@@ -39,7 +39,7 @@ static bool enter_window(struct soft_context *context, struct soft_mw *mw)
 }
 
 /* (locked) 0 or an errno. */
-static int enter(struct soft_context *context, struct soft_mw *mw)
+static int enter_mw(struct soft_context *context, struct soft_mw *mw)
 {
     int error = soft_pd_check(mw->ibv.pd);
 
@@ -84,7 +84,7 @@ struct ibv_mw *soft_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
     mw->ibv.type = type;
     mw->second = type == IBV_MW_TYPE_2;
     soft_lock(pd->context);
-    error = enter(context, mw);
+    error = enter_mw(context, mw);
     soft_unlock(pd->context);
     if (error == 0)
         return &mw->ibv;

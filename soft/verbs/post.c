@@ -176,7 +176,7 @@ static inline void enqueue_send(struct soft_qp *qp, const struct ibv_send_wr *wr
 }
 
 /* (locked) */
-static inline int post(struct soft_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+static inline int post_requests(struct soft_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
     struct soft_wire *wire = qp->context->wire;
     uint64_t length;
@@ -204,7 +204,7 @@ int soft_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_w
     int error;
 
     soft_lock(ibv->context);
-    error = post(soft_qp_of(ibv), wr, bad);
+    error = post_requests(soft_qp_of(ibv), wr, bad);
     soft_unlock(ibv->context);
     return error;
 }
@@ -222,7 +222,7 @@ int soft_post_list(struct ibv_qp *ibv, struct ibv_send_wr *list)
     for (struct ibv_send_wr *wr = list; wr != NULL && error == 0; wr = wr->next)
         error = room-- == 0 ? ENOMEM : refuse_send(qp, wr, &length);
     if (error == 0 && list != NULL)
-        error = post(qp, list, &bad);
+        error = post_requests(qp, list, &bad);
     soft_unlock(ibv->context);
     return error;
 }

@@ -142,7 +142,7 @@ static void use_parts(struct soft_qp *qp, unsigned one)
 }
 
 /* (locked) */
-static int enter(struct soft_context *context, struct soft_qp *qp)
+static int enter_qp(struct soft_context *context, struct soft_qp *qp)
 {
     struct ibv_context *ibv = &context->verbs.context;
     int error = check_parts(soft_ibv(qp));
@@ -163,7 +163,7 @@ static int enter(struct soft_context *context, struct soft_qp *qp)
 }
 
 /* Frees everything but the struct. */
-static void release(struct soft_qp *qp)
+static void release_qp(struct soft_qp *qp)
 {
     soft_ring_free(&qp->req.ring);
     soft_ring_free(&qp->resp.ring);
@@ -188,7 +188,7 @@ static uint8_t transport_of(enum ibv_qp_type type)
 
 /* Grants capabilities that cost nothing: inline data in the space for the elements. Receives of a shared queue are not
  * the queue pair's, and the receiving end of an XRC connection sends nothing. */
-static void grant(struct ibv_qp_cap *cap, bool shares, bool sends)
+static void grant_caps(struct ibv_qp_cap *cap, bool shares, bool sends)
 {
     uint32_t elements = cap->max_send_sge * (uint32_t)sizeof(struct ibv_sge);
 
@@ -212,8 +212,8 @@ static void fill_queues(struct ibv_qp *ibv, const struct ibv_qp_init_attr *init)
     ibv->srq = extended ? NULL : init->srq;
 }
 
-static void fill(struct soft_qp *qp, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
-                 const struct ibv_qp_init_attr *init)
+static void fill_qp(struct soft_qp *qp, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
+                    const struct ibv_qp_init_attr *init)
 {
     struct ibv_qp *ibv = soft_ibv(qp);
 
@@ -231,7 +231,7 @@ static void fill(struct soft_qp *qp, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
     qp->reliable = qp->transport == SOFT_RC || qp->transport == SOFT_XRC;
     qp->ack = qp->transport | SOFT_ACK;
     qp->cap = init->cap;
-    grant(&qp->cap, ibv->srq != NULL || qp->transport == SOFT_XRC, xrcd == NULL);
+    grant_caps(&qp->cap, ibv->srq != NULL || qp->transport == SOFT_XRC, xrcd == NULL);
     qp->signal_all = init->sq_sig_all;
     qp->deadline = NEVER_NS;
     qp->events.element = ibv;
@@ -239,7 +239,7 @@ static void fill(struct soft_qp *qp, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
 }
 
 /* Creates a queue pair in a protection domain or an XRC domain. builds: with the ibv_wr_ functions. */
-static struct ibv_qp *create(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct ibv_qp_init_attr *init,
+static struct ibv_qp *new_qp(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct ibv_qp_init_attr *init,
                              bool builds)
 {
     struct soft_qp *qp;
@@ -251,21 +251,21 @@ static struct ibv_qp *create(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct ib
     }
     if ((qp = calloc(1, sizeof *qp)) == NULL)
         return NULL;
-    fill(qp, pd, xrcd, init);
+    fill_qp(qp, pd, xrcd, init);
     error = ENOMEM;
     if (!make_rings(qp))
         goto fail;
     if (builds && (error = soft_builder_add(qp)) != 0)
         goto fail;
     soft_lock(soft_ibv(qp)->context);
-    error = enter(qp->context, qp);
+    error = enter_qp(qp->context, qp);
     soft_unlock(soft_ibv(qp)->context);
     if (error != 0)
         goto fail;
     init->cap = qp->cap;
     return soft_ibv(qp);
 fail:
-    release(qp);
+    release_qp(qp);
     free(qp);
     errno = error;
     return NULL;
@@ -273,7 +273,7 @@ fail:
 
 struct ibv_qp *soft_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
-    return create(pd, NULL, init, false);
+    return new_qp(pd, NULL, init, false);
 }
 
 /* The ibv_wr_ functions of each transport. */
@@ -315,7 +315,7 @@ struct ibv_qp *soft_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
         errno = EINVAL;
         return NULL;
     }
-    return create(receives ? NULL : init->pd, receives ? init->xrcd : NULL, (struct ibv_qp_init_attr *)init,
+    return new_qp(receives ? NULL : init->pd, receives ? init->xrcd : NULL, (struct ibv_qp_init_attr *)init,
                   builds); /* it starts with the plain one's fields */
 }
 
@@ -327,7 +327,7 @@ struct ibv_qp_ex *soft_qp_to_qp_ex(struct ibv_qp *ibv)
 }
 
 /* (locked) */
-static void leave(struct soft_qp *qp)
+static void leave_context(struct soft_qp *qp)
 {
     struct soft_context *context = qp->context;
     struct ibv_qp *ibv = soft_ibv(qp);
@@ -353,14 +353,14 @@ int soft_destroy_qp(struct ibv_qp *ibv)
     if (error == 0 && qp->groups > 0)
         error = EBUSY; /* it is attached to groups */
     if (error == 0)
-        leave(qp);
+        leave_context(qp);
     soft_unlock(ibv->context);
     if (error != 0)
         return errno = error;
     soft_events_wait(&ibv->mutex, &ibv->cond, &ibv->events_completed, &qp->events);
     pthread_cond_destroy(&ibv->cond);
     pthread_mutex_destroy(&ibv->mutex);
-    release(qp);
+    release_qp(qp);
     soft_object_free(soft_context_of(ibv->context), qp);
     return 0;
 }

@@ -8,12 +8,12 @@
 #include "soft/engine/xrc.h"
 #include "verbs.h"
 
-static uint32_t waiting(const struct soft_srq *srq)
+static uint32_t waiting_receives(const struct soft_srq *srq)
 {
     return srq->ring.head - srq->ring.tail;
 }
 
-static struct soft_srq *make(struct ibv_pd *pd, const struct ibv_srq_init_attr *init)
+static struct soft_srq *make_srq(struct ibv_pd *pd, const struct ibv_srq_init_attr *init)
 {
     struct soft_srq *srq = calloc(1, sizeof *srq);
 
@@ -39,7 +39,7 @@ int soft_srq_check(const struct ibv_srq *srq)
 }
 
 /* Frees everything but the struct. */
-static void release(struct soft_srq *srq)
+static void release_srq(struct soft_srq *srq)
 {
     pthread_cond_destroy(&srq->ibv.cond);
     pthread_mutex_destroy(&srq->ibv.mutex);
@@ -47,7 +47,7 @@ static void release(struct soft_srq *srq)
 }
 
 /* (locked) Checks the objects that it uses, and adds it to the context's objects. 0 or an errno. */
-static int attach(struct soft_srq *srq, struct ibv_xrcd *xrcd, struct ibv_cq *cq)
+static int attach_srq(struct soft_srq *srq, struct ibv_xrcd *xrcd, struct ibv_cq *cq)
 {
     struct ibv_pd *pd = srq->ibv.pd;
     int error = soft_pd_check(pd);
@@ -69,8 +69,8 @@ static int attach(struct soft_srq *srq, struct ibv_xrcd *xrcd, struct ibv_cq *cq
 }
 
 /* With an XRC domain and a completion queue, or without both. */
-static struct ibv_srq *create(struct ibv_pd *pd, const struct ibv_srq_init_attr *init, struct ibv_xrcd *xrcd,
-                              struct ibv_cq *cq)
+static struct ibv_srq *create_srq(struct ibv_pd *pd, const struct ibv_srq_init_attr *init,
+                                  struct ibv_xrcd *xrcd, struct ibv_cq *cq)
 {
     struct soft_srq *srq;
     int error;
@@ -79,14 +79,14 @@ static struct ibv_srq *create(struct ibv_pd *pd, const struct ibv_srq_init_attr 
         errno = EINVAL;
         return NULL;
     }
-    if ((srq = make(pd, init)) == NULL)
+    if ((srq = make_srq(pd, init)) == NULL)
         return NULL;
     soft_lock(pd->context);
-    error = attach(srq, xrcd, cq);
+    error = attach_srq(srq, xrcd, cq);
     soft_unlock(pd->context);
     if (error == 0)
         return &srq->ibv;
-    release(srq);
+    release_srq(srq);
     free(srq);
     errno = error;
     return NULL;
@@ -94,7 +94,7 @@ static struct ibv_srq *create(struct ibv_pd *pd, const struct ibv_srq_init_attr 
 
 struct ibv_srq *soft_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
 {
-    return create(pd, init, NULL, NULL);
+    return create_srq(pd, init, NULL, NULL);
 }
 
 struct ibv_srq *soft_create_srq_ex(struct ibv_context *ibv, struct ibv_srq_init_attr_ex *init)
@@ -107,7 +107,7 @@ struct ibv_srq *soft_create_srq_ex(struct ibv_context *ibv, struct ibv_srq_init_
     if (!(init->comp_mask & IBV_SRQ_INIT_ATTR_PD) || init->pd == NULL || init->pd->context != ibv)
         return NULL;
     if (type == IBV_SRQT_BASIC)
-        return create(init->pd, &basic, NULL, NULL);
+        return create_srq(init->pd, &basic, NULL, NULL);
     if (type != IBV_SRQT_XRC) {
         errno = EOPNOTSUPP;
         return NULL;
@@ -115,7 +115,7 @@ struct ibv_srq *soft_create_srq_ex(struct ibv_context *ibv, struct ibv_srq_init_
     if ((init->comp_mask & extended) != extended || init->xrcd == NULL || init->cq == NULL ||
         init->xrcd->context != ibv || init->cq->context != ibv)
         return NULL;
-    return create(init->pd, &basic, init->xrcd, init->cq);
+    return create_srq(init->pd, &basic, init->xrcd, init->cq);
 }
 
 int soft_get_srq_num(struct ibv_srq *ibv, uint32_t *number)
@@ -134,7 +134,7 @@ int soft_get_srq_num(struct ibv_srq *ibv, uint32_t *number)
 }
 
 /* (locked) */
-static int detach(struct soft_srq *srq)
+static int detach_srq(struct soft_srq *srq)
 {
     struct soft_context *context = soft_context_of(srq->ibv.context);
     int error = soft_srq_check(&srq->ibv);
@@ -159,22 +159,22 @@ int soft_destroy_srq(struct ibv_srq *ibv)
     int error;
 
     soft_lock(ibv->context);
-    error = detach(srq);
+    error = detach_srq(srq);
     soft_unlock(ibv->context);
     if (error != 0)
         return errno = error;
     soft_events_wait(&ibv->mutex, &ibv->cond, &ibv->events_completed, &srq->events);
-    release(srq);
+    release_srq(srq);
     soft_object_free(soft_context_of(ibv->context), srq);
     return 0;
 }
 
 /* (locked) Replaces the ring by one for this number of receives; keeps those that are posted. 0 or an errno. */
-static int resize(struct soft_srq *srq, uint32_t size)
+static int resize_srq(struct soft_srq *srq, uint32_t size)
 {
     struct soft_ring grown = {0};
 
-    if (size < 1 || size > SOFT_MAX_WR || size < waiting(srq))
+    if (size < 1 || size > SOFT_MAX_WR || size < waiting_receives(srq))
         return EINVAL;
     if (!soft_ring_make(&grown, size, srq->ring.stride))
         return ENOMEM;
@@ -198,7 +198,7 @@ int soft_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int attr_mas
     if (error == 0 && (limits ? attr->srq_limit : srq->limit) > (resizes ? attr->max_wr : srq->ring.size))
         error = EINVAL;
     else if (error == 0 && resizes)
-        error = resize(srq, attr->max_wr);
+        error = resize_srq(srq, attr->max_wr);
     if (error == 0 && limits)
         srq->limit = attr->srq_limit;
     soft_unlock(ibv->context);
@@ -221,10 +221,10 @@ int soft_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
 
 bool soft_srq_take(struct soft_srq *srq, struct soft_recv *taken)
 {
-    if (waiting(srq) == 0)
+    if (waiting_receives(srq) == 0)
         return false;
     memcpy(taken, soft_ring_at(&srq->ring, srq->ring.tail++), srq->ring.stride);
-    if (waiting(srq) < srq->limit) {
+    if (waiting_receives(srq) < srq->limit) {
         srq->limit = 0; /* once, until the limit is set again */
         soft_event_raise(soft_context_of(srq->ibv.context), &srq->events, IBV_EVENT_SRQ_LIMIT_REACHED);
     }
@@ -240,7 +240,7 @@ int soft_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_r
     for (; wr != NULL && error == 0; wr = wr->next) {
         if (wr->num_sge < 0 || (uint32_t)wr->num_sge > srq->max_sge)
             error = EINVAL;
-        else if (waiting(srq) >= srq->ring.size)
+        else if (waiting_receives(srq) >= srq->ring.size)
             error = ENOMEM;
         else
             soft_recv_fill(soft_ring_at(&srq->ring, srq->ring.head++), wr);

@@ -20,7 +20,7 @@ int soft_xrcd_check(const struct ibv_xrcd *xrcd)
 }
 
 /* (locked) */
-static struct soft_xrcd *find(struct soft_context *context, const struct stat *file)
+static struct soft_xrcd *find_xrcd(struct soft_context *context, const struct stat *file)
 {
     struct soft_xrcd *xrcd;
 
@@ -32,7 +32,7 @@ static struct soft_xrcd *find(struct soft_context *context, const struct stat *f
 }
 
 /* (locked) NULL and an errno. */
-static struct soft_xrcd *make(struct soft_context *context, const struct stat *file, int *error)
+static struct soft_xrcd *make_xrcd(struct soft_context *context, const struct stat *file, int *error)
 {
     struct soft_xrcd *xrcd = calloc(1, sizeof *xrcd);
 
@@ -59,13 +59,13 @@ static struct soft_xrcd *make(struct soft_context *context, const struct stat *f
 /* (locked) */
 static struct soft_xrcd *open_one(struct soft_context *context, const struct stat *file, int oflags, int *error)
 {
-    struct soft_xrcd *xrcd = file == NULL ? NULL : find(context, file);
+    struct soft_xrcd *xrcd = file == NULL ? NULL : find_xrcd(context, file);
 
     if (xrcd != NULL && oflags & O_EXCL)
         *error = EINVAL;
     else if (xrcd == NULL && !(oflags & O_CREAT))
         *error = file == NULL ? EINVAL : EAGAIN; /* as in the kernel */
-    else if (xrcd != NULL || (xrcd = make(context, file, error)) != NULL)
+    else if (xrcd != NULL || (xrcd = make_xrcd(context, file, error)) != NULL)
         xrcd->opens++;
     return *error == 0 ? xrcd : NULL;
 }

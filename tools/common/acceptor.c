@@ -9,7 +9,7 @@
 #define AGAIN_S 1.
 #define ACCEPTOR_LINE 160
 
-static int post(struct acceptor *acceptor)
+static int post_accepts(struct acceptor *acceptor)
 {
     struct acceptor_place *const end = acceptor->places + ACCEPTOR_PLACES;
     int room = acceptor->room();
@@ -40,14 +40,14 @@ int acceptor_begin(struct acceptor *acceptor)
 {
     ev_timer_init(&acceptor->again, again_cb, AGAIN_S, 0.);
     acceptor->again.data = acceptor;
-    return post(acceptor);
+    return post_accepts(acceptor);
 }
 
 void acceptor_more(struct acceptor *acceptor)
 {
     char line[ACCEPTOR_LINE];
 
-    if (acceptor->ended || post(acceptor) == 0)
+    if (acceptor->ended || post_accepts(acceptor) == 0)
         return;
     snprintf(line, sizeof(line), "cannot accept: %s: trying again in a second", strerror(errno));
     acceptor->say(line);

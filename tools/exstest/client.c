@@ -47,7 +47,7 @@ struct thread { /* used by its own thread, but for its start and end */
 /* ---- Failing ----------------------------------------------------------------------------------------- */
 
 /* The first one to fail says why; the others follow it. */
-static void fail(struct client *client, const char *why)
+static void fail_client(struct client *client, const char *why)
 {
     pthread_mutex_lock(&client->lock);
     if (!client->failed)
@@ -74,7 +74,7 @@ static void fail_links(struct thread *t)
 }
 
 /* Every second: does anything move, and do the other threads? */
-static void look(EV_P_ ev_timer *w, int revents)
+static void check_progress(EV_P_ ev_timer *w, int revents)
 {
     struct thread *t = w->data;
     uint64_t moves = 0;
@@ -83,7 +83,8 @@ static void look(EV_P_ ev_timer *w, int revents)
     for (uint32_t i = 0; i < t->opened; i++)
         moves += t->links[i].moves;
     if (moves == t->moves)
-        fail(t->client, "the server does not go on with the test, though its connection stands: giving up");
+        fail_client(t->client,
+                    "the server does not go on with the test, though its connection stands: giving up");
     t->moves = moves;
     if (has_failed(t->client) && !t->failed)
         fail_links(t);
@@ -92,7 +93,7 @@ static void look(EV_P_ ev_timer *w, int revents)
 
 /* ---- News of the connections -------------------------------------------------------------------------- */
 
-static void tell(struct link *link, enum news news)
+static void handle_news(struct link *link, enum news news)
 {
     struct thread *t = link->owner;
 
@@ -107,7 +108,7 @@ static void tell(struct link *link, enum news news)
         break;
     case LINK_FAILED:
         if (!t->failed)
-            fail(t->client, link->failure);
+            fail_client(t->client, link->failure);
         if (!t->failed)
             fail_links(t);
         break;
@@ -127,14 +128,14 @@ static void open_links(struct thread *t)
         struct link *link = &t->links[i];
 
         link->owner = t;
-        link->tell = tell;
+        link->tell = handle_news;
         link->version = WIRE_VERSION;
         link->figures = t->client->figures;
         link->request = t->client->request;
         link->request.number = t->number * o->connections + i;
         t->opened = i + 1;
         if (link_connect(link, t->client->where, t->driver.lanes[i % (uint32_t)t->driver.count].queue) == -1) {
-            fail(t->client, link->failure);
+            fail_client(t->client, link->failure);
             t->opened = i;
             fail_links(t);
         }
@@ -159,7 +160,7 @@ static bool all_ready(struct thread *t)
     return all;
 }
 
-static void exchange(struct thread *t)
+static void run_exchange(struct thread *t)
 {
     uint64_t began = clock_now();
 
@@ -170,14 +171,14 @@ static void exchange(struct thread *t)
     t->elapsed = clock_now() - began;
 }
 
-static void run(struct thread *t)
+static void run_thread(struct thread *t)
 {
     open_links(t);
     while (t->ready < t->opened && t->gone < t->opened)
         driver_run(&t->driver);
     t->moves = UINT64_MAX;
     if (all_ready(t))
-        exchange(t);
+        run_exchange(t);
     else if (!t->failed)
         fail_links(t);
     while (t->gone < t->opened)
@@ -192,19 +193,19 @@ static void *thread_main(void *argument)
     t->links = calloc(o->connections, sizeof(*t->links));
     if (t->links == NULL ||
         driver_open(&t->driver, o->shared_queue ? 1 : (int)o->connections, options_poll(o)) == -1) {
-        fail(t->client, strerror(errno));
+        fail_client(t->client, strerror(errno));
         free(t->links);
         return NULL;
     }
-    ev_init(&t->patience, look);
+    ev_init(&t->patience, check_progress);
     t->patience.repeat = PATIENCE;
     t->patience.data = t;
     ev_timer_again(t->driver.loop, &t->patience);
-    run(t);
+    run_thread(t);
     ev_timer_stop(t->driver.loop, &t->patience);
     driver_count(&t->driver, &t->counted);
     if (driver_close(&t->driver) == -1)
-        fail(t->client, "an event queue is still in use after its connections are closed");
+        fail_client(t->client, "an event queue is still in use after its connections are closed");
     free(t->links);
     return NULL;
 }
@@ -248,7 +249,7 @@ static void run_threads(struct client *client, struct thread *threads, struct ou
         int error = pthread_create(&t->id, NULL, thread_main, t);
 
         if (error != 0) {
-            fail(client, strerror(error));
+            fail_client(client, strerror(error));
             break;
         }
     }

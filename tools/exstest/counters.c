@@ -28,7 +28,7 @@ static const struct counter {
 
 enum { COUNTERS = sizeof(counters) / sizeof(counters[0]) };
 
-static uint64_t value(const exs_stats_t *stats, const struct counter *counter)
+static uint64_t counter_value(const exs_stats_t *stats, const struct counter *counter)
 {
     return *(const uint64_t *)((const char *)stats + counter->offset);
 }
@@ -36,7 +36,7 @@ static uint64_t value(const exs_stats_t *stats, const struct counter *counter)
 void counters_join(exs_stats_t *sum, const exs_stats_t *part)
 {
     for (const struct counter *c = counters; c < counters + COUNTERS; c++) {
-        uint64_t *whole = (uint64_t *)((char *)sum + c->offset), more = value(part, c);
+        uint64_t *whole = (uint64_t *)((char *)sum + c->offset), more = counter_value(part, c);
 
         if (*whole == EXS_STATS_UNKNOWN || more == EXS_STATS_UNKNOWN)
             *whole = EXS_STATS_UNKNOWN;
@@ -53,7 +53,7 @@ void counters_add(exs_stats_t *sum, exs_qhandle_t queue)
         counters_join(sum, &counted);
 }
 
-static double percent(uint64_t part, uint64_t whole)
+static double percent_of(uint64_t part, uint64_t whole)
 {
     return whole == 0 ? 0 : 100. * (double)part / (double)whole;
 }
@@ -63,16 +63,16 @@ void counters_say(const exs_stats_t *s)
     say("----- Library ---- : what the client's event queues counted, from connecting to closing");
     say("Sends, receives  : %" PRIu64 ", %" PRIu64, s->exs_sends, s->exs_receives);
     say("Bytes sent       : %" PRIu64 ", %.1f %% straight into the server's memory", s->exs_sent,
-        percent(s->exs_sent_direct, s->exs_sent));
+        percent_of(s->exs_sent_direct, s->exs_sent));
     say("Bytes received   : %" PRIu64 ", %.1f %% straight into memory of receives", s->exs_received,
-        percent(s->exs_received_direct, s->exs_received));
+        percent_of(s->exs_received_direct, s->exs_received));
     say("Bytes one-sided  : %" PRIu64 " read, %" PRIu64 " written", s->exs_bytes_read, s->exs_bytes_written);
     if (s->exs_retransmissions == EXS_STATS_UNKNOWN)
         say("Packets again    : the device does not tell");
     else
         say("Packets again    : %" PRIu64, s->exs_retransmissions);
     say("Events           : %" PRIu64 ", in %" PRIu64 " turns of the loop, %.1f %% of which found none",
-        s->exs_events, s->exs_turns, percent(s->exs_empty_turns, s->exs_turns));
+        s->exs_events, s->exs_turns, percent_of(s->exs_empty_turns, s->exs_turns));
     say("Completions      : %" PRIu64, s->exs_completions);
 }
 
@@ -82,10 +82,10 @@ void counters_json(const exs_stats_t *counted)
     for (const struct counter *c = counters; c < counters + COUNTERS; c++) {
         const char *comma = c == counters ? "" : ",";
 
-        if (value(counted, c) == EXS_STATS_UNKNOWN)
+        if (counter_value(counted, c) == EXS_STATS_UNKNOWN)
             printf("%s\"%s\":null", comma, c->name);
         else
-            printf("%s\"%s\":%" PRIu64, comma, c->name, value(counted, c));
+            printf("%s\"%s\":%" PRIu64, comma, c->name, counter_value(counted, c));
     }
     printf("}");
 }

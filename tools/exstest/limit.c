@@ -39,7 +39,7 @@ struct test { /* owned by limit_run */
     int written; /* results in the JSON so far */
 };
 
-static void failed(struct test *test, const char *what)
+static void test_failed(struct test *test, const char *what)
 {
     complain("%s: %s", what, strerror(errno));
     test->failed = true;
@@ -58,7 +58,7 @@ static bool make_sets(struct test *test)
                     strerror(errno));
                 return true;
             }
-            failed(test, "making a queue, a listener, a connection and a region");
+            test_failed(test, "making a queue, a listener, a connection and a region");
             return false;
         }
     }
@@ -86,7 +86,7 @@ static bool is_limit(int error)
     return false;
 }
 
-static bool grow(struct test *test)
+static bool grow_things(struct test *test)
 {
     uint32_t room = test->room == 0 ? 1024 : test->room * 2;
     struct thing *things = realloc(test->things, room * sizeof(*things));
@@ -99,14 +99,14 @@ static bool grow(struct test *test)
 }
 
 /* How many it got; *error: what the last attempt failed with, or 0. */
-static uint32_t exhaust(struct test *test, const struct limit *limit, int *error, bool *memory)
+static uint32_t exhaust_limit(struct test *test, const struct limit *limit, int *error, bool *memory)
 {
     uint32_t most = test->options->maximum > 0 ? test->options->maximum : UNLIMITED, count = 0;
 
     *error = 0;
     *memory = false;
     while (count < most && !*memory) {
-        if (count == test->room && !grow(test)) {
+        if (count == test->room && !grow_things(test)) {
             *memory = true;
             break;
         }
@@ -127,10 +127,11 @@ static void give_back(struct test *test, const struct limit *limit, uint32_t cou
 {
     while (limit->give_back != NULL && count-- > 0)
         if (limit->give_back(&test->sets[count % test->width], &test->things[count]) == -1)
-            failed(test, limit->name);
+            test_failed(test, limit->name);
 }
 
-static void result(struct test *test, const struct limit *limit, unsigned long long count, const char *why)
+static void print_result(struct test *test, const struct limit *limit, unsigned long long count,
+                         const char *why)
 {
     if (test->options->json)
         printf("%s\"%s\":{\"count\":%llu,\"ended_by\":\"%s\"}", test->written++ > 0 ? "," : "", limit->name,
@@ -150,19 +151,19 @@ static void run_limit(struct test *test, const struct limit *limit)
         free_sets(test);
         return;
     }
-    uint32_t count = exhaust(test, limit, &error, &memory);
+    uint32_t count = exhaust_limit(test, limit, &error, &memory);
 
     give_back(test, limit, count);
     free_sets(test);
     if (error != 0 && !is_limit(error)) {
         errno = error;
-        failed(test, limit->name);
+        test_failed(test, limit->name);
     }
-    result(test, limit, count,
-           error != 0                   ? strerror(error)
-           : memory                     ? "half of the free memory is used"
-           : test->options->maximum > 0 ? "maximum reached"
-                                        : "no limit found");
+    print_result(test, limit, count,
+                 error != 0                   ? strerror(error)
+                 : memory                     ? "half of the free memory is used"
+                 : test->options->maximum > 0 ? "maximum reached"
+                                              : "no limit found");
 }
 
 /* ---- The largest region ------------------------------------------------------------------------------ */
@@ -185,9 +186,9 @@ static int try_size(struct test *test, size_t size)
         if (exs_mexport(set->ends.server, region, memory, size, EXS_REMOTE_READ, &token) == -1)
             error = errno;
         else if (exs_munexport(set->ends.server, &token) == -1)
-            failed(test, "taking back an export");
+            test_failed(test, "taking back an export");
         if (exs_mderegister(region, 0) == -1)
-            failed(test, "deregistering a region");
+            test_failed(test, "deregistering a region");
     }
     munmap(memory, size);
     return error;
@@ -228,9 +229,9 @@ static void run_size(struct test *test)
     free_sets(test);
     if (error != 0 && !is_limit(error)) {
         errno = error;
-        failed(test, size_limit.name);
+        test_failed(test, size_limit.name);
     }
-    result(test, &size_limit, good, error != 0 ? strerror(error) : "the most that is tried");
+    print_result(test, &size_limit, good, error != 0 ? strerror(error) : "the most that is tried");
 }
 
 /* ---- The test ---------------------------------------------------------------------------------------- */
@@ -288,7 +289,7 @@ static struct resources left_of(const struct resources *before)
     return now;
 }
 
-static void compare(struct test *test, const struct resources *before)
+static void compare_resources(struct test *test, const struct resources *before)
 {
     struct resources after = left_of(before);
 
@@ -313,7 +314,7 @@ static void run_all(struct test *test)
                 run_limit(test, &limits[i]);
         if (is_wanted(test->options, &size_limit))
             run_size(test);
-        compare(test, &before);
+        compare_resources(test, &before);
     }
     if (test->options->json)
         printf("},\"passed\":%s}\n", test->failed ? "false" : "true");

@@ -110,7 +110,7 @@ static int get_region(struct set *set, struct thing *thing)
     return -1;
 }
 
-static int deregister(struct set *set, struct thing *thing)
+static int deregister_region(struct set *set, struct thing *thing)
 {
     if (exs_munexport(set->ends.server, &thing->token) == -1)
         return -1;
@@ -133,6 +133,6 @@ const struct limit limits[LIMITS] = {
     {"limit_socket", {"limit_ep"}, "sockets created", get_socket, close_socket},
     {"limit_listener", {"limit_psp", "limit_rsp"}, "listeners created", get_listener, close_socket},
     {"limit_connection", {NULL}, "connections made", get_connection, close_connection},
-    {"limit_region", {"limit_lmr"}, "memory regions created", get_region, deregister},
+    {"limit_region", {"limit_lmr"}, "memory regions created", get_region, deregister_region},
     {"limit_rpost", {NULL}, "receives posted", post_receive, NULL},
 };

@@ -43,7 +43,7 @@ static void free_area(struct link *link)
         budget_give(link->budget, bytes);
 }
 
-static void gone(struct link *link)
+static void link_gone(struct link *link)
 {
     if (link->exercise != NULL)
         link->exercise->end(link);
@@ -51,7 +51,7 @@ static void gone(struct link *link)
     link->tell(link, LINK_GONE);
 }
 
-static const char *lost(const struct link *link, int error)
+static const char *describe_loss(const struct link *link, int error)
 {
     static const char *const who[] = {"server", "client"};
     static _Thread_local char text[120];
@@ -65,7 +65,7 @@ static const char *lost(const struct link *link, int error)
 void link_call_failed(struct link *link, const char *what)
 {
     if (errno == ECONNRESET || errno == EPIPE || errno == ETIMEDOUT)
-        link_fail(link, "%s", lost(link, errno));
+        link_fail(link, "%s", describe_loss(link, errno));
     else
         link_fail(link, "%s failed: %s", what, strerror(errno));
 }
@@ -103,7 +103,7 @@ int link_make_area(struct link *link, const struct ops *ops, int copies, const c
 
 /* ---- Messages ---------------------------------------------------------------------------------------- */
 
-static bool hear(struct link *link)
+static bool post_receive(struct link *link)
 {
     if (exs_recv(link->socket, link->in, MESSAGE_MAX, 0, link->queue, link, NULL) == 0)
         return true;
@@ -111,7 +111,7 @@ static bool hear(struct link *link)
     return false;
 }
 
-static bool speak(struct link *link, const unsigned char *message, size_t length)
+static bool send_message(struct link *link, const unsigned char *message, size_t length)
 {
     if (exs_send(link->socket, message, length, 0, link->queue, link, NULL) == 0) {
         link->said++;
@@ -121,10 +121,10 @@ static bool speak(struct link *link, const unsigned char *message, size_t length
     return false;
 }
 
-static bool greet(struct link *link)
+static bool send_hello(struct link *link)
 {
     link->stage = GREETING;
-    return speak(link, link->hello, wire_hello(link->hello, link->version));
+    return send_message(link, link->hello, wire_hello(link->hello, link->version));
 }
 
 static bool find_exercise(struct link *link)
@@ -184,7 +184,7 @@ static void connect_failed(struct link *link, int error)
     }
 }
 
-static void ask(struct link *link)
+static void send_request(struct link *link)
 {
     const char *why = NULL;
 
@@ -194,8 +194,8 @@ static void ask(struct link *link)
         return;
     }
     link->stage = ASKING;
-    if (hear(link))
-        speak(link, link->out, wire_request(link->out, &link->request));
+    if (post_receive(link))
+        send_message(link, link->out, wire_request(link->out, &link->request));
 }
 
 static void server_greeted(struct link *link, unsigned version)
@@ -204,10 +204,10 @@ static void server_greeted(struct link *link, unsigned version)
         link_fail(link, "VERSION MISMATCH: Server %u, Client %u: use the same exstest at both ends", version,
                   link->version);
     else
-        ask(link);
+        send_request(link);
 }
 
-static void answered(struct link *link, size_t length)
+static void answer_received(struct link *link, size_t length)
 {
     if (!wire_read_answer(link->in, length, &link->answer)) {
         link_fail(link, "the server's answer is malformed");
@@ -238,16 +238,16 @@ void link_accepted(struct link *link, int socket, exs_qhandle_t queue)
     link->queue = queue;
     link->server = true;
     link->stage = GREETING;
-    hear(link);
+    post_receive(link);
 }
 
 static void client_greeted(struct link *link, unsigned version)
 {
-    if (!greet(link))
+    if (!send_hello(link))
         return;
     link->stage = ASKING;
     if (version == link->version) {
-        hear(link);
+        post_receive(link);
         return;
     }
     snprintf(link->failure, sizeof(link->failure), "VERSION MISMATCH: Server %u, Client %u", link->version,
@@ -256,38 +256,38 @@ static void client_greeted(struct link *link, unsigned version)
 }
 
 /* why: may be the answer's own. */
-static void refuse(struct link *link, const char *why)
+static void refuse_request(struct link *link, const char *why)
 {
     if (why != link->answer.why)
         snprintf(link->answer.why, sizeof(link->answer.why), "%s", why);
     snprintf(link->failure, sizeof(link->failure), "refused: %s", why);
     link->quiet = true;
     link->answer.tokens.count = 0;
-    speak(link, link->out, wire_answer(link->out, &link->answer));
+    send_message(link, link->out, wire_answer(link->out, &link->answer));
 }
 
-static void asked(struct link *link, size_t length)
+static void request_received(struct link *link, size_t length)
 {
     const char *why = NULL;
 
     if (!wire_read_request(link->in, length, &link->request)) {
-        refuse(link, "the request is malformed");
+        refuse_request(link, "the request is malformed");
         return;
     }
     link->stage = READY;
     link->tell(link, LINK_READY); /* the owner may have a reason to refuse it */
     if (link->answer.why[0] != '\0') {
-        refuse(link, link->answer.why);
+        refuse_request(link, link->answer.why);
         return;
     }
     if (find_exercise(link) && link->exercise->prepare(link, &link->answer.tokens, &why) == -1) {
         if (why != NULL)
-            refuse(link, why);
+            refuse_request(link, why);
         return;
     }
     link->stage = AT_WORK;
     link->answer.yes = true;
-    if (!speak(link, link->out, wire_answer(link->out, &link->answer)))
+    if (!send_message(link, link->out, wire_answer(link->out, &link->answer)))
         return;
     if (link->exercise == NULL)
         link_finished(link);
@@ -297,7 +297,7 @@ static void asked(struct link *link, size_t length)
 
 /* ---- Both -------------------------------------------------------------------------------------------- */
 
-static void heard(struct link *link, size_t length)
+static void message_received(struct link *link, size_t length)
 {
     unsigned version;
     struct bye bye;
@@ -313,9 +313,9 @@ static void heard(struct link *link, size_t length)
         break;
     case ASKING:
         if (link->server)
-            asked(link, length);
+            request_received(link, length);
         else
-            answered(link, length);
+            answer_received(link, length);
         break;
     default:
         if (!wire_read_bye(link->in, length, &bye)) {
@@ -329,7 +329,7 @@ static void heard(struct link *link, size_t length)
 }
 
 /* What waits for our own messages to be delivered. */
-static void delivered(struct link *link)
+static void message_delivered(struct link *link)
 {
     if (link->said > 0 || link->failed || link->stage == CLOSING)
         return;
@@ -348,16 +348,16 @@ void link_finished(struct link *link)
     const struct bye bye = {.mismatches = link->mismatches};
 
     link->stage = LEAVING;
-    if (hear(link))
-        speak(link, link->bye, wire_bye(link->bye, &bye));
+    if (post_receive(link))
+        send_message(link, link->bye, wire_bye(link->bye, &bye));
 }
 
-static void connected(struct link *link, int error)
+static void connect_done(struct link *link, int error)
 {
     if (error != 0)
         connect_failed(link, error);
-    else if (hear(link))
-        greet(link);
+    else if (post_receive(link))
+        send_hello(link);
 }
 
 void link_event(struct link *link, const exs_event_t *event)
@@ -368,22 +368,22 @@ void link_event(struct link *link, const exs_event_t *event)
     link->moves++;
     if (event->exs_evt_type == EXS_EVT_CLOSE) {
         if (event->exs_evt_socket == link->socket)
-            gone(link);
+            link_gone(link);
         return;
     }
     if (link->stage == CLOSING)
         return;
     if (event->exs_evt_type == EXS_EVT_CONNECT) {
-        connected(link, event->exs_evt_errno);
+        connect_done(link, event->exs_evt_errno);
         return;
     }
     if (event->exs_evt_errno != 0 && link->stage == LEAVING && link->heard_bye) {
         link->said = 0; /* who has said goodbye may close before our own was acknowledged */
-        delivered(link);
+        message_delivered(link);
         return;
     }
     if (result < 0 || (received && result == 0)) {
-        link_fail(link, "%s", lost(link, event->exs_evt_errno));
+        link_fail(link, "%s", describe_loss(link, event->exs_evt_errno));
         return;
     }
     if (sent && link->said > 0) {
@@ -395,7 +395,7 @@ void link_event(struct link *link, const exs_event_t *event)
         link_fail(link, "a message is longer than %d bytes", MESSAGE_MAX);
         return;
     } else if (received) {
-        heard(link, (size_t)result);
+        message_received(link, (size_t)result);
     }
-    delivered(link);
+    message_delivered(link);
 }

@@ -17,7 +17,7 @@ struct words {
     int count;
 };
 
-static const char *next(struct words *words)
+static const char *next_word(struct words *words)
 {
     if (words->count == 0)
         return NULL;
@@ -49,7 +49,7 @@ static bool parse_number(struct words *words, const char *what, uint32_t most, u
         return false;
     }
     *value = (uint32_t)number;
-    next(words);
+    next_word(words);
     return true;
 }
 
@@ -57,7 +57,8 @@ static bool parse_rest(struct op *op, struct words *words)
 {
     op->size = SIZE_DEFAULT;
     op->segments = 1;
-    if (!parse_transfer(op, next(words)) || !parse_number(words, "segment size", SIZE_MAX_OF_OP, &op->size) ||
+    if (!parse_transfer(op, next_word(words)) ||
+        !parse_number(words, "segment size", SIZE_MAX_OF_OP, &op->size) ||
         !parse_number(words, "segments", SEGMENTS_MAX, &op->segments))
         return false;
     if (!op_is_possible(op)) {
@@ -65,7 +66,7 @@ static bool parse_rest(struct op *op, struct words *words)
         return false;
     }
     if (words->count > 0 && strcmp(words->word[0], "-f") == 0) {
-        next(words);
+        next_word(words);
         op->deferred = true;
         if (op->transfer != SEND_RECV) {
             complain("operation: -f is for SR only: %s has no receive at the other end to be paired with",
@@ -81,7 +82,7 @@ bool ops_parse(struct ops *ops, char **words, int count)
     struct words left = {words, count};
 
     while (left.count > 0) {
-        const char *who = next(&left);
+        const char *who = next_word(&left);
         bool by_server = strcmp(who, "server") == 0;
 
         if (!by_server && strcmp(who, "client") != 0) {

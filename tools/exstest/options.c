@@ -77,7 +77,7 @@ static const struct option long_options[] = {{"test", required_argument, NULL, '
                                              {"help", no_argument, NULL, 'h'},
                                              {NULL, 0, NULL, 0}};
 
-static _Noreturn void wrong(void)
+static _Noreturn void exit_with_hint(void)
 {
     fputs("exstest --help says what there is\n", stderr);
     exit(2);
@@ -99,7 +99,7 @@ static const char *tests_of(int option)
 }
 
 /* As it is written: its letter, or its name where it has none. */
-static const char *spelled(int option, char letter[3])
+static const char *option_text(int option, char letter[3])
 {
     if (option == STATISTICS)
         return "--statistics";
@@ -109,14 +109,14 @@ static const char *spelled(int option, char letter[3])
     return letter;
 }
 
-static uint32_t number(int option, const char *word, long low, long high)
+static uint32_t number_option(int option, const char *word, long low, long high)
 {
     long value = options_number(word, low, high);
 
     if (value >= 0)
         return (uint32_t)value;
     complain("-%c: want a number from %ld to %ld, not '%s'", option, low, high, word);
-    wrong();
+    exit_with_hint();
 }
 
 static const char *one_of(int option, const char *word, const char *const *known)
@@ -125,7 +125,7 @@ static const char *one_of(int option, const char *word, const char *const *known
         if (strcmp(word, *k) == 0)
             return word;
     complain("-%c: there is no '%s'", option, word);
-    wrong();
+    exit_with_hint();
 }
 
 static char read_test(const char *word)
@@ -140,7 +140,7 @@ static void read_mode(struct options *o, const char *word)
     static const char *const modes[] = {"b", "p", NULL};
 
     if (o->test == 'L')
-        o->maximum = number('m', word, 1, INT32_MAX);
+        o->maximum = number_option('m', word, 1, INT32_MAX);
     else
         o->polling = *one_of('m', word, modes) == 'p';
 }
@@ -177,19 +177,19 @@ static void read_option(struct options *o, int option, const char *word)
         o->address = word;
         break;
     case 'M':
-        o->memory = number('M', word, BUDGET_MIN, BUDGET_MAX);
+        o->memory = number_option('M', word, BUDGET_MIN, BUDGET_MAX);
         break;
     case 't':
-        o->threads = number('t', word, 1, THREADS_MAX);
+        o->threads = number_option('t', word, 1, THREADS_MAX);
         break;
     case 'w':
         if (o->test == 'L')
-            o->width = number('w', word, 1, WIDTH_MAX);
+            o->width = number_option('w', word, 1, WIDTH_MAX);
         else
-            o->connections = number('w', word, 1, CONNECTIONS_MAX);
+            o->connections = number_option('w', word, 1, CONNECTIONS_MAX);
         break;
     case 'i':
-        o->iterations = number('i', word, 1, ITERATIONS_MAX);
+        o->iterations = number_option('i', word, 1, ITERATIONS_MAX);
         break;
     case 'Q':
         o->shared_queue = true;
@@ -204,7 +204,7 @@ static void read_option(struct options *o, int option, const char *word)
         read_mode(o, word);
         break;
     case 'p':
-        o->pipeline = number('p', word, 0, INT32_MAX);
+        o->pipeline = number_option('p', word, 0, INT32_MAX);
         break;
     default:
         break;
@@ -218,7 +218,7 @@ struct given { /* the options as they stand */
 
 enum { GIVEN_MAX = 256 };
 
-static int collect(int argc, char **argv, struct given *given, struct options *o)
+static int collect_options(int argc, char **argv, struct given *given, struct options *o)
 {
     int count = 0, option;
 
@@ -229,12 +229,12 @@ static int collect(int argc, char **argv, struct given *given, struct options *o
             exit(standard_flush("exstest", "cannot print the help"));
         }
         if (option == '?')
-            wrong();
+            exit_with_hint();
         if (option == 'T')
             o->test = read_test(optarg);
         if (count == GIVEN_MAX) {
             complain("more than %d options", GIVEN_MAX);
-            wrong();
+            exit_with_hint();
         }
         given[count++] = (struct given){option, optarg};
     }
@@ -251,11 +251,11 @@ static const struct script *from_script(const struct given *given, int count, in
             continue;
         if (count > 1 || words > 0) {
             complain("-f: all options come from the file, so none may be beside it");
-            wrong();
+            exit_with_hint();
         }
         if (script_read(&script, given[i].word, program) == -1) {
             complain("-f %s: %s", given[i].word, strerror(errno));
-            wrong();
+            exit_with_hint();
         }
     }
     return &script;
@@ -265,17 +265,17 @@ static void read_words(struct options *o, char **words, int count)
 {
     if (o->test == 'T') {
         if (!ops_parse(&o->ops, words, count))
-            wrong();
+            exit_with_hint();
     } else if (o->test == 'P') {
         o->ops.count = 1;
         if (!ops_parse_one(&o->ops.op[0], words, count))
-            wrong();
+            exit_with_hint();
     } else if (o->test == 'L') {
         o->limits = words;
         o->limits_count = count;
     } else if (count > 0) {
         complain("-T %c takes no operations, not '%s'", o->test, words[0]);
-        wrong();
+        exit_with_hint();
     }
 }
 
@@ -286,23 +286,23 @@ static void check_all(struct options *o)
 
     if (strchr("QTP", o->test) != NULL && o->server == NULL) {
         complain("-T %c needs a server: -s NAME", o->test);
-        wrong();
+        exit_with_hint();
     }
     int least = o->test == 'S' ? 0 : 1; /* a server may have any */
 
     if (options_number(o->port, least, 65535) < 0) {
         complain("-n: want a port from %d to 65535, not '%s'", least, o->port);
-        wrong();
+        exit_with_hint();
     }
     if (o->address != NULL && options_address(o->address, "0", &address) == 0) {
         complain("-a: want a numeric address, not '%s'", o->address);
-        wrong();
+        exit_with_hint();
     }
     if (o->test != 'T')
         return;
     if (o->threads * o->connections > TOTAL_MAX) {
         complain("%u threads with %u connections each are more than %d", o->threads, o->connections, TOTAL_MAX);
-        wrong();
+        exit_with_hint();
     }
     if (o->validate) {
         for (int i = 0; i < OPS_ADDED; i++)
@@ -311,7 +311,7 @@ static void check_all(struct options *o)
     }
     if (!ops_check(&o->ops, &why)) {
         complain("%s", why);
-        wrong();
+        exit_with_hint();
     }
 }
 
@@ -327,13 +327,13 @@ struct options options_read(int argc, char **argv)
                         .pipeline = PIPELINE_MAX,
                         .width = 1};
     struct given given[GIVEN_MAX];
-    int count = collect(argc, argv, given, &o);
+    int count = collect_options(argc, argv, given, &o);
     const struct script *script = from_script(given, count, argc - optind, argv[0]);
 
     if (script->argc > 0) {
         argc = script->argc;
         argv = script->argv;
-        count = collect(argc, argv, given, &o);
+        count = collect_options(argc, argv, given, &o);
     }
     for (int i = 0; i < count; i++) {
         const char *tests = tests_of(given[i].option);
@@ -341,12 +341,12 @@ struct options options_read(int argc, char **argv)
 
         if (given[i].option == 'f') {
             complain("-f: a script can't name another");
-            wrong();
+            exit_with_hint();
         }
         if (tests != NULL && strchr(tests, o.test) == NULL) {
-            complain("%s is an option of the tests %s, not of %c", spelled(given[i].option, letter), tests,
+            complain("%s is an option of the tests %s, not of %c", option_text(given[i].option, letter), tests,
                      o.test);
-            wrong();
+            exit_with_hint();
         }
         read_option(&o, given[i].option, given[i].word);
     }

@@ -7,7 +7,7 @@
 
 #define STEP UINT64_C(0x9E3779B97F4A7C15) /* odd, and far from every small number */
 
-static uint64_t mix(uint64_t x)
+static uint64_t mix_bits(uint64_t x)
 {
     x = (x ^ x >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
     x = (x ^ x >> 27) * UINT64_C(0x94D049BB133111EB);
@@ -18,7 +18,7 @@ uint64_t pattern_seed(uint64_t session, uint32_t connection, int op, uint32_t se
 {
     uint64_t place = (uint64_t)connection << 32 | (uint64_t)op << 16 | segment;
 
-    return mix(mix(session + iteration * STEP) + place);
+    return mix_bits(mix_bits(session + iteration * STEP) + place);
 }
 
 /* Words 0, 1, ... of a segment; the same bytes on every machine. */

@@ -41,7 +41,7 @@ static bool is_echoed(const struct link *link)
 
 /* ---- The client -------------------------------------------------------------------------------------- */
 
-static uint32_t depth(const struct link *link)
+static uint32_t pipeline_depth(const struct link *link)
 {
     return ((struct performance *)link->work)->timing ? 1 : link->request.pipeline;
 }
@@ -49,7 +49,7 @@ static uint32_t depth(const struct link *link)
 static bool start_one(struct link *link)
 {
     struct performance *p = link->work;
-    int slot = (int)(p->started % depth(link));
+    int slot = (int)(p->started % pipeline_depth(link));
     uint64_t before = clock_now();
 
     if (p->timing && is_echoed(link) &&
@@ -69,7 +69,7 @@ static void fill_pipeline(struct link *link)
     struct performance *p = link->work;
     uint32_t all = p->timing ? latencies_of(link) : link->request.iterations;
 
-    while (p->started < all && p->started - p->done < depth(link))
+    while (p->started < all && p->started - p->done < pipeline_depth(link))
         if (!start_one(link))
             return;
 }
@@ -164,7 +164,7 @@ static void server_event(struct link *link, const exs_event_t *event)
 
 /* ---- The exercise ------------------------------------------------------------------------------------ */
 
-static int prepare(struct link *link, struct tokens *mine, const char **why)
+static int prepare_performance(struct link *link, struct tokens *mine, const char **why)
 {
     struct ops ops = link->request.ops;
     const struct op *op = &ops.op[ASKED];
@@ -187,7 +187,7 @@ static int prepare(struct link *link, struct tokens *mine, const char **why)
     return transfer_export(link, op, area_place(&link->area, ASKED, 0), &mine->token[mine->count++]);
 }
 
-static int start(struct link *link, const struct tokens *theirs)
+static int start_performance(struct link *link, const struct tokens *theirs)
 {
     struct performance *p = link->work;
 
@@ -210,7 +210,7 @@ static int start(struct link *link, const struct tokens *theirs)
     return 0;
 }
 
-static void event(struct link *link, const exs_event_t *event)
+static void performance_event(struct link *link, const exs_event_t *event)
 {
     if (link->server)
         server_event(link, event);
@@ -218,10 +218,13 @@ static void event(struct link *link, const exs_event_t *event)
         client_event(link, event);
 }
 
-static void end(struct link *link)
+static void end_performance(struct link *link)
 {
     free(link->work);
     link->work = NULL;
 }
 
-const struct exercise performance = {.prepare = prepare, .start = start, .event = event, .end = end};
+const struct exercise performance = {.prepare = prepare_performance,
+                                     .start = start_performance,
+                                     .event = performance_event,
+                                     .end = end_performance};

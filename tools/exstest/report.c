@@ -106,7 +106,7 @@ void report_transaction(const struct options *o, const struct outcome *outcome)
 
 /* ---- Performance ------------------------------------------------------------------------------------- */
 
-static int ascending(const void *a, const void *b)
+static int compare_ascending(const void *a, const void *b)
 {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
@@ -117,25 +117,25 @@ struct latency { /* us; of a send half the way there and back */
     double least, mean, most, median, p90, p99, p999;
 };
 
-static double percentile(const struct figures *f, double part, double scale)
+static double latency_percentile(const struct figures *f, double part, double scale)
 {
     return (double)f->latency[(uint32_t)(part * (f->latencies - 1) + 0.5)] / scale;
 }
 
-static struct latency judge(struct figures *f, enum transfer transfer)
+static struct latency compute_latency(struct figures *f, enum transfer transfer)
 {
     double sum = 0, scale = transfer == SEND_RECV ? 2000 : 1000;
 
-    qsort(f->latency, f->latencies, sizeof(*f->latency), ascending);
+    qsort(f->latency, f->latencies, sizeof(*f->latency), compare_ascending);
     for (uint32_t i = 0; i < f->latencies; i++)
         sum += f->latency[i];
-    return (struct latency){.least = percentile(f, 0, scale),
+    return (struct latency){.least = latency_percentile(f, 0, scale),
                             .mean = sum / f->latencies / scale,
-                            .most = percentile(f, 1, scale),
-                            .median = percentile(f, 0.5, scale),
-                            .p90 = percentile(f, 0.9, scale),
-                            .p99 = percentile(f, 0.99, scale),
-                            .p999 = percentile(f, 0.999, scale)};
+                            .most = latency_percentile(f, 1, scale),
+                            .median = latency_percentile(f, 0.5, scale),
+                            .p90 = latency_percentile(f, 0.9, scale),
+                            .p99 = latency_percentile(f, 0.99, scale),
+                            .p999 = latency_percentile(f, 0.999, scale)};
 }
 
 struct rates {
@@ -143,7 +143,7 @@ struct rates {
     double post, reap;                    /* us */
 };
 
-static struct rates rate(const struct options *o, const struct figures *f)
+static struct rates compute_rates(const struct options *o, const struct figures *f)
 {
     double seconds = (double)f->elapsed / NS, count = o->iterations;
 
@@ -210,8 +210,8 @@ void report_performance(const struct options *o, struct outcome *outcome)
             printf("{\"test\":\"P\",\"passed\":false}\n");
         return;
     }
-    const struct rates rates = rate(o, f);
-    const struct latency latency = judge(f, o->ops.op[0].transfer);
+    const struct rates rates = compute_rates(o, f);
+    const struct latency latency = compute_latency(f, o->ops.op[0].transfer);
 
     if (o->json)
         json_performance(o, outcome, &rates, &latency);

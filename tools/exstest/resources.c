@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static long entries(const char *path)
+static long count_entries(const char *path)
 {
     DIR *folder = opendir(path);
     long count = 0;
@@ -21,7 +21,7 @@ static long entries(const char *path)
 }
 
 /* The number behind "NAME:" in one of /proc's files. */
-static long field(const char *path, const char *name)
+static long read_field(const char *path, const char *name)
 {
     FILE *file = fopen(path, "re");
     size_t length = strlen(name);
@@ -40,18 +40,18 @@ static long field(const char *path, const char *name)
 struct resources resources_now(void)
 {
     return (struct resources){
-        .descriptors = entries("/proc/self/fd") - 1, /* less the one that looks */
-        .threads = entries("/proc/self/task"),
-        .pinned = field("/proc/self/status", "VmPin"),
+        .descriptors = count_entries("/proc/self/fd") - 1, /* less the one that looks */
+        .threads = count_entries("/proc/self/task"),
+        .pinned = read_field("/proc/self/status", "VmPin"),
     };
 }
 
 long resources_resident(void)
 {
-    return field("/proc/self/status", "VmRSS");
+    return read_field("/proc/self/status", "VmRSS");
 }
 
 long resources_available(void)
 {
-    return field("/proc/meminfo", "MemAvailable");
+    return read_field("/proc/meminfo", "MemAvailable");
 }

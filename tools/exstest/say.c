@@ -47,7 +47,7 @@ static void print_line(FILE *to, const char *prefix, const char *format, va_list
     fprintf(to, "%s%s\n", prefix, line);
 }
 
-static void print(FILE *to, const char *prefix, const char *format, va_list arguments)
+static void print_limited(FILE *to, const char *prefix, const char *format, va_list arguments)
 {
     if (!limited || lines_take(&lines[to == stderr]))
         print_line(to, prefix, format, arguments);
@@ -60,7 +60,7 @@ void say(const char *format, ...)
     if (say_quiet)
         return;
     va_start(arguments, format);
-    print(stdout, "", format, arguments);
+    print_limited(stdout, "", format, arguments);
     va_end(arguments);
 }
 
@@ -69,7 +69,7 @@ void complain(const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    print(stderr, "exstest: ", format, arguments);
+    print_limited(stderr, "exstest: ", format, arguments);
     va_end(arguments);
 }
 

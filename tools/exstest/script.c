@@ -11,7 +11,7 @@ enum { WORDS_MAX = 1024, BYTES_MAX = 64 << 10 };
 
 static const char blank[] = " \t\r";
 
-static int add(struct script *script, char *word)
+static int add_word(struct script *script, char *word)
 {
     if (script->argc == WORDS_MAX) {
         errno = E2BIG;
@@ -29,7 +29,7 @@ static int add_line(struct script *script, char *line)
         line += strspn(line, blank);
         if (*line == '\0')
             return 0;
-        if (add(script, line) == -1)
+        if (add_word(script, line) == -1)
             return -1;
         line += strcspn(line, blank);
         if (*line != '\0')
@@ -83,7 +83,7 @@ int script_read(struct script *script, const char *name, const char *program)
     if (script->argv != NULL)
         text = read_all(file);
     if (text != NULL) {
-        add(script, (char *)program);
+        add_word(script, (char *)program);
         result = add_lines(script, text);
     }
     fclose(file);

@@ -59,7 +59,7 @@ static struct server {
     bool ending;
 } server;
 
-static int fail(const char *what)
+static int report_error(const char *what)
 {
     complain("%s: %s", what, strerror(errno));
     return -1;
@@ -81,7 +81,7 @@ static void begin_to_end(struct server *s)
     s->ending = true;
     acceptor_end(&s->acceptor);
     if (exs_close(s->listener, 0, s->queue, NULL) == -1) {
-        fail("closing the listener");
+        report_error("closing the listener");
         s->listener = -1;
     }
     end_when_quiet(s);
@@ -101,7 +101,7 @@ static void signal_cb(EV_P_ ev_signal *w, int revents)
 
 /* ---- Connections ------------------------------------------------------------------------------------- */
 
-static void forget(struct client *client)
+static void free_client(struct client *client)
 {
     LIST_REMOVE(client, entry);
     server.count--;
@@ -120,7 +120,7 @@ static int room_for_connections(const struct server *s)
     return room < LINKS_MAX ? room : LINKS_MAX;
 }
 
-static void asked(struct client *client)
+static void client_asked(struct client *client)
 {
     struct link *link = &client->link;
 
@@ -154,23 +154,23 @@ static void asked(struct client *client)
         ev_idle_start(server.loop, &server.poll);
 }
 
-static void ended(struct client *client, bool failed)
+static void client_ended(struct client *client, bool failed)
 {
     if (client->session != NULL)
         session_leave(client->session, failed, client->link.mismatches);
     client->session = NULL;
 }
 
-static void tell(struct link *link, enum news news)
+static void handle_news(struct link *link, enum news news)
 {
     struct client *client = link->owner;
 
     switch (news) {
     case LINK_READY:
-        asked(client);
+        client_asked(client);
         break;
     case LINK_DONE:
-        ended(client, false);
+        client_ended(client, false);
         if (link->request.test == 'Q') {
             say("Server: %s asks to quit", client->name);
             begin_to_end(&server);
@@ -178,26 +178,26 @@ static void tell(struct link *link, enum news news)
         break;
     case LINK_FAILED:
         complain("client %s: %s", client->name, link->failure);
-        ended(client, true);
+        client_ended(client, true);
         break;
     case LINK_GONE:
-        forget(client);
+        free_client(client);
         break;
     }
 }
 
-static void add(int socket, const struct sockaddr_storage *peer)
+static void add_client(int socket, const struct sockaddr_storage *peer)
 {
     struct client *client = calloc(1, sizeof(*client));
 
     if (client == NULL) {
-        fail("a client is sent away");
+        report_error("a client is sent away");
         exs_close(socket, 0, NULL, NULL);
         return;
     }
     options_address_text(peer, client->name);
     client->link.owner = client;
-    client->link.tell = tell;
+    client->link.tell = handle_news;
     client->link.version = WIRE_VERSION;
     client->link.budget = &server.budget;
     LIST_INSERT_HEAD(&server.clients, client, entry);
@@ -208,7 +208,7 @@ static void add(int socket, const struct sockaddr_storage *peer)
 
 /* ---- Listening --------------------------------------------------------------------------------------- */
 
-static int room(void)
+static int free_places(void)
 {
     return room_for_connections(&server) - server.count;
 }
@@ -329,16 +329,20 @@ static int start_listening(struct server *s, const struct options *o)
     int port = port_of(s->listener);
 
     if (port == -1 || exs_getdevice(s->listener, s->device, sizeof(s->device)) == -1)
-        return fail("asking for the listener's device");
-    s->acceptor = (struct acceptor){
-        .loop = s->loop, .queue = s->queue, .listener = s->listener, .room = room, .came = add, .say = say_why};
+        return report_error("asking for the listener's device");
+    s->acceptor = (struct acceptor){.loop = s->loop,
+                                    .queue = s->queue,
+                                    .listener = s->listener,
+                                    .room = free_places,
+                                    .came = add_client,
+                                    .say = say_why};
     if (acceptor_begin(&s->acceptor) == -1)
-        return fail("accepting");
+        return report_error("accepting");
     say("exstest: Service Point Ready - %s, port %d", s->device, port);
     return 0;
 }
 
-static void watch(struct server *s)
+static void start_watchers(struct server *s)
 {
     ev_signal_init(&s->interrupt, signal_cb, SIGINT);
     ev_signal_init(&s->terminate, signal_cb, SIGTERM);
@@ -352,7 +356,7 @@ static void watch(struct server *s)
     exs_ev_start(s->loop, &s->events);
 }
 
-static void unwatch(struct server *s)
+static void stop_watchers(struct server *s)
 {
     exs_ev_stop(s->loop, &s->events);
     ev_idle_stop(s->loop, &s->poll);
@@ -370,18 +374,18 @@ int server_run(const struct options *options)
     s->loop = ev_default_loop(0);
     s->queue = exs_qcreate(DEPTH);
     if (s->loop == NULL || s->queue == EXS_QHANDLE_INVALID) {
-        fail("starting");
+        report_error("starting");
         return 1;
     }
-    watch(s);
+    start_watchers(s);
     if (start_listening(s, options) == 0) {
         say_limited();
         ev_run(s->loop, 0);
         status = 0;
     }
-    unwatch(s);
+    stop_watchers(s);
     if (status == 0 && exs_qdelete(s->queue) == -1) {
-        fail("giving back the event queue");
+        report_error("giving back the event queue");
         status = 1;
     }
     say_end();

@@ -135,7 +135,7 @@ int set_make(struct set *set, const struct sockaddr_storage *address, socklen_t 
 }
 
 /* Closing the connection has cancelled the receives: each has its event. */
-static int drain(struct set *set)
+static int drain_events(struct set *set)
 {
     const struct timeval now = {0};
     uint32_t cancelled = 0;
@@ -155,7 +155,7 @@ int set_free(struct set *set)
 
     if (close_socket(&set->listener) == -1)
         result = complain_of("closing a listener");
-    if (drain(set) == -1)
+    if (drain_events(set) == -1)
         result = -1;
     if (set->region != EXS_MHANDLE_INVALID && exs_mderegister(set->region, 0) == -1)
         result = complain_of("deregistering memory");

@@ -34,7 +34,7 @@ static const struct op *op_at(const struct link *link, int step)
     return &link->area.ops.op[step];
 }
 
-static bool validates(const struct link *link)
+static bool is_validating(const struct link *link)
 {
     return (link->request.flags & REQUEST_VALIDATE) != 0;
 }
@@ -51,7 +51,7 @@ static uint64_t seed_of(const struct link *link, int step, uint32_t segment, uin
     return pattern_seed(link->request.session, link->request.number, step, segment, iteration);
 }
 
-static void fill(struct link *link, int step, uint32_t iteration)
+static void fill_source(struct link *link, int step, uint32_t iteration)
 {
     const struct op *op = op_at(link, step);
     const struct place *place = area_place(&link->area, step, 0);
@@ -67,12 +67,12 @@ static void fill_exported(struct link *link, uint32_t iteration)
         const struct op *op = op_at(link, i);
 
         if (op_is_exported(op, link->server) && op_is_source(op, link->server))
-            fill(link, i, iteration);
+            fill_source(link, i, iteration);
     }
 }
 
 /* "operation 3, RDMA_READ (server) 999 x 2, iteration 7", and where in it. */
-static void mismatch(struct link *link, int step, const char *where, unsigned want, unsigned got)
+static void report_mismatch(struct link *link, int step, const char *where, unsigned want, unsigned got)
 {
     char text[64];
 
@@ -103,10 +103,10 @@ static void mismatch_at(struct link *link, int step, uint32_t segment, const cha
 
     snprintf(where, sizeof(where), "segment %u, byte %zu%s", segment, at,
              old ? ": all of it as in the iteration before" : "");
-    mismatch(link, step, where, pattern_byte(at, seed), (unsigned char)bytes[at]);
+    report_mismatch(link, step, where, pattern_byte(at, seed), (unsigned char)bytes[at]);
 }
 
-static void check(struct link *link, int step)
+static void check_target(struct link *link, int step)
 {
     struct transaction *t = link->work;
     const struct op *op = op_at(link, step);
@@ -123,7 +123,7 @@ static void check(struct link *link, int step)
     const char *outside = area_broken_guard(&link->area, step);
 
     if (outside != NULL)
-        mismatch(link, step, "outside of its buffer", GUARD_BYTE, (unsigned char)*outside);
+        report_mismatch(link, step, "outside of its buffer", GUARD_BYTE, (unsigned char)*outside);
 }
 
 /* ---- Receives ---------------------------------------------------------------------------------------- */
@@ -168,7 +168,7 @@ static bool check_all(struct link *link)
 
     for (int i = 0; i <= last; i++)
         if (!op_is_source(op_at(link, i), link->server))
-            check(link, i);
+            check_target(link, i);
     if (is_last_iteration(link))
         return true;
     fill_exported(link, t->iteration + 1);
@@ -176,28 +176,28 @@ static bool check_all(struct link *link)
 }
 
 /* A message is there. */
-static bool take(struct link *link, int step)
+static bool take_message(struct link *link, int step)
 {
     struct transaction *t = link->work;
 
     t->got--;
-    if (!validates(link))
+    if (!is_validating(link))
         return receive_again(link, step);
     if (step < check_step(link))
         return true;
     if (step == check_step(link))
         return check_all(link);
-    check(link, step);
+    check_target(link, step);
     return receive_again(link, step);
 }
 
-static bool begin(struct link *link, int step)
+static bool begin_op(struct link *link, int step)
 {
     struct transaction *t = link->work;
     const struct op *op = op_at(link, step);
 
-    if (validates(link) && op_is_source(op, link->server))
-        fill(link, step, t->iteration);
+    if (is_validating(link) && op_is_source(op, link->server))
+        fill_source(link, step, t->iteration);
     t->begun = true;
     int events = transfer_start(link, op, area_place(&link->area, step, 0), &t->token[step]);
 
@@ -218,7 +218,7 @@ static int try_step(struct link *link)
     bool later = op->deferred && !link->server; /* a client's -f: when the next message is taken */
 
     if (op_is_mine(op, link->server)) {
-        if (!t->begun && !begin(link, t->step))
+        if (!t->begun && !begin_op(link, t->step))
             return -1;
         return later || (op->transfer == SEND_RECV ? t->sends : t->onesided) == 0;
     }
@@ -226,7 +226,7 @@ static int try_step(struct link *link)
         return 1;
     if (t->got == 0 || t->sends > 0)
         return 0;
-    return take(link, t->step) ? 1 : -1;
+    return take_message(link, t->step) ? 1 : -1;
 }
 
 static void go_on(struct link *link)
@@ -277,7 +277,7 @@ static int export_all(struct link *link, struct tokens *mine)
     return 0;
 }
 
-static int prepare(struct link *link, struct tokens *mine, const char **why)
+static int prepare_transaction(struct link *link, struct tokens *mine, const char **why)
 {
     *why = "the request is malformed: no validation operations at its end";
     errno = EINVAL;
@@ -288,7 +288,7 @@ static int prepare(struct link *link, struct tokens *mine, const char **why)
     link->work = calloc(1, sizeof(struct transaction));
     if (link->work == NULL)
         return -1;
-    if (validates(link)) {
+    if (is_validating(link)) {
         area_put_guards(&link->area);
         fill_exported(link, 0);
     }
@@ -296,7 +296,7 @@ static int prepare(struct link *link, struct tokens *mine, const char **why)
     return export_all(link, mine);
 }
 
-static int start(struct link *link, const struct tokens *theirs)
+static int start_transaction(struct link *link, const struct tokens *theirs)
 {
     struct transaction *t = link->work;
     int count = 0;
@@ -314,7 +314,7 @@ static int start(struct link *link, const struct tokens *theirs)
 }
 
 /* Messages come in the order of the operations. */
-static bool message(struct link *link, const exs_event_t *event)
+static bool message_event(struct link *link, const exs_event_t *event)
 {
     struct transaction *t = link->work;
 
@@ -327,7 +327,7 @@ static bool message(struct link *link, const exs_event_t *event)
     return transfer_is_whole(link, op, event);
 }
 
-static void event(struct link *link, const exs_event_t *event)
+static void transaction_event(struct link *link, const exs_event_t *event)
 {
     struct transaction *t = link->work;
 
@@ -335,15 +335,18 @@ static void event(struct link *link, const exs_event_t *event)
         t->sends--;
     else if (event->exs_evt_type != EXS_EVT_RECV)
         t->onesided--;
-    else if (!message(link, event))
+    else if (!message_event(link, event))
         return;
     go_on(link);
 }
 
-static void end(struct link *link)
+static void end_transaction(struct link *link)
 {
     free(link->work);
     link->work = NULL;
 }
 
-const struct exercise transaction = {.prepare = prepare, .start = start, .event = event, .end = end};
+const struct exercise transaction = {.prepare = prepare_transaction,
+                                     .start = start_transaction,
+                                     .event = transaction_event,
+                                     .end = end_transaction};

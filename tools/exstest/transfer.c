@@ -4,7 +4,7 @@
 
 _Static_assert((int)SEGMENTS_MAX <= (int)EXS_XFV_MAX, "a message is gathered by one call");
 
-static int failed(struct link *link, const struct op *op)
+static int transfer_failed(struct link *link, const struct op *op)
 {
     char text[64];
 
@@ -13,7 +13,7 @@ static int failed(struct link *link, const struct op *op)
 }
 
 /* The library copies the vector before it returns. */
-static int gather(struct link *link, const struct op *op, const struct place *place)
+static int send_segments(struct link *link, const struct op *op, const struct place *place)
 {
     exs_xferfile_t vector[SEGMENTS_MAX];
 
@@ -30,9 +30,9 @@ static int start_send(struct link *link, const struct op *op, const struct place
 {
     int result = op->segments == 1 ? (int)exs_send(link->socket, place->base, op->size, 0, link->queue, link,
                                                    link->area.region)
-                                   : gather(link, op, place);
+                                   : send_segments(link, op, place);
 
-    return result == 0 ? 1 : failed(link, op);
+    return result == 0 ? 1 : transfer_failed(link, op);
 }
 
 static ssize_t start_segment(struct link *link, const struct op *op, char *at, const exs_token_t *token,
@@ -49,7 +49,7 @@ int transfer_start(struct link *link, const struct op *op, const struct place *p
         return start_send(link, op, place);
     for (uint32_t i = 0; i < op->segments; i++)
         if (start_segment(link, op, place->base + i * place->stride, token, (uint64_t)i * op->size) == -1)
-            return failed(link, op);
+            return transfer_failed(link, op);
     return (int)op->segments;
 }
 

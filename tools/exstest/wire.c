@@ -19,7 +19,7 @@ struct reader {
     bool bad; /* it ended too early */
 };
 
-static void put(struct writer *w, const void *bytes, size_t length)
+static void put_bytes(struct writer *w, const void *bytes, size_t length)
 {
     memcpy(w->out + w->at, bytes, length);
     w->at += length;
@@ -31,7 +31,7 @@ static void put_number(struct writer *w, unsigned width, uint64_t value)
     w->at += width;
 }
 
-static void get(struct reader *r, void *bytes, size_t length)
+static void get_bytes(struct reader *r, void *bytes, size_t length)
 {
     if (r->bad || length > r->length - r->at) {
         r->bad = true;
@@ -46,11 +46,11 @@ static uint64_t get_number(struct reader *r, unsigned width)
 {
     unsigned char bytes[8];
 
-    get(r, bytes, width);
+    get_bytes(r, bytes, width);
     return bytes_get(bytes, width);
 }
 
-static struct writer begin(unsigned char *out, unsigned version, enum message type)
+static struct writer begin_message(unsigned char *out, unsigned version, enum message type)
 {
     struct writer w = {out, 0};
 
@@ -67,7 +67,7 @@ static bool open_message(struct reader *r, const unsigned char *in, size_t lengt
 }
 
 /* All of it was read, and nothing was missing. */
-static bool ended(const struct reader *r)
+static bool is_at_end(const struct reader *r)
 {
     return !r->bad && r->at == r->length;
 }
@@ -77,7 +77,7 @@ static bool ended(const struct reader *r)
 static void put_tokens(struct writer *w, const struct tokens *tokens)
 {
     put_number(w, 2, tokens->count);
-    put(w, tokens->token, (size_t)tokens->count * sizeof(exs_token_t));
+    put_bytes(w, tokens->token, (size_t)tokens->count * sizeof(exs_token_t));
 }
 
 static bool get_tokens(struct reader *r, struct tokens *tokens)
@@ -85,7 +85,7 @@ static bool get_tokens(struct reader *r, struct tokens *tokens)
     tokens->count = (int)get_number(r, 2);
     if (tokens->count > OPS_MAX + OPS_ADDED)
         return false;
-    get(r, tokens->token, (size_t)tokens->count * sizeof(exs_token_t));
+    get_bytes(r, tokens->token, (size_t)tokens->count * sizeof(exs_token_t));
     return !r->bad;
 }
 
@@ -130,7 +130,7 @@ static bool get_ops(struct reader *r, struct ops *ops)
 
 size_t wire_hello(unsigned char *out, unsigned version)
 {
-    return begin(out, version, HELLO).at;
+    return begin_message(out, version, HELLO).at;
 }
 
 bool wire_read_hello(const unsigned char *in, size_t length, unsigned *version)
@@ -139,12 +139,12 @@ bool wire_read_hello(const unsigned char *in, size_t length, unsigned *version)
     bool magic = get_number(&r, 4) == WIRE_MAGIC;
 
     *version = (unsigned)get_number(&r, 2);
-    return magic && get_number(&r, 2) == HELLO && ended(&r);
+    return magic && get_number(&r, 2) == HELLO && is_at_end(&r);
 }
 
 size_t wire_request(unsigned char *out, const struct request *request)
 {
-    struct writer w = begin(out, WIRE_VERSION, REQUEST);
+    struct writer w = begin_message(out, WIRE_VERSION, REQUEST);
 
     put_number(&w, 4, request->test);
     put_number(&w, 4, request->flags);
@@ -176,7 +176,7 @@ bool wire_read_request(const unsigned char *in, size_t length, struct request *r
     request->total = (uint32_t)get_number(&r, 4);
     request->iterations = (uint32_t)get_number(&r, 4);
     request->pipeline = (uint32_t)get_number(&r, 4);
-    if (!get_ops(&r, &request->ops) || !get_tokens(&r, &request->tokens) || !ended(&r))
+    if (!get_ops(&r, &request->ops) || !get_tokens(&r, &request->tokens) || !is_at_end(&r))
         return false;
     if (request->number >= request->total || request->total > TOTAL_MAX || request->flags > 3)
         return false;
@@ -193,10 +193,10 @@ bool wire_read_request(const unsigned char *in, size_t length, struct request *r
 
 size_t wire_answer(unsigned char *out, const struct answer *answer)
 {
-    struct writer w = begin(out, WIRE_VERSION, ANSWER);
+    struct writer w = begin_message(out, WIRE_VERSION, ANSWER);
 
     put_number(&w, 4, answer->yes);
-    put(&w, answer->why, WHY_MAX);
+    put_bytes(&w, answer->why, WHY_MAX);
     put_tokens(&w, &answer->tokens);
     return w.at;
 }
@@ -208,15 +208,15 @@ bool wire_read_answer(const unsigned char *in, size_t length, struct answer *ans
     if (!open_message(&r, in, length, ANSWER))
         return false;
     answer->yes = get_number(&r, 4) != 0;
-    get(&r, answer->why, WHY_MAX);
+    get_bytes(&r, answer->why, WHY_MAX);
     answer->why[WHY_MAX - 1] = '\0';
     terminal_filter(answer->why);
-    return get_tokens(&r, &answer->tokens) && ended(&r);
+    return get_tokens(&r, &answer->tokens) && is_at_end(&r);
 }
 
 size_t wire_bye(unsigned char *out, const struct bye *bye)
 {
-    struct writer w = begin(out, WIRE_VERSION, BYE);
+    struct writer w = begin_message(out, WIRE_VERSION, BYE);
 
     put_number(&w, 8, bye->mismatches);
     return w.at;
@@ -229,5 +229,5 @@ bool wire_read_bye(const unsigned char *in, size_t length, struct bye *bye)
     if (!open_message(&r, in, length, BYE))
         return false;
     bye->mismatches = get_number(&r, 8);
-    return ended(&r);
+    return is_at_end(&r);
 }

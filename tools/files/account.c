@@ -16,7 +16,7 @@ void account_begin(struct account *account, const char *program, enum account_fo
 }
 
 /* As it may be shown, which the caller frees: names in folders come from anywhere. NULL: no memory. */
-static char *filtered(const char *text)
+static char *filtered_copy(const char *text)
 {
     char *copy = strdup(text);
 
@@ -32,7 +32,7 @@ static void print_lines(const struct account *account, const struct account_file
 {
     unsigned long long size = file->size;
     double moved = (double)(file->size - file->resumed);
-    char *path = filtered(file->path);
+    char *path = filtered_copy(file->path);
 
     if (file->resumed > 0)
         fprintf(account->out, "%s: %s: %llu bytes were there from an earlier attempt\n", account->program,
@@ -75,7 +75,7 @@ static void count_failure(struct account *account, const char *path, const char 
 
 void account_skipped(struct account *account, const char *path, uint64_t size)
 {
-    char *shown = filtered(path);
+    char *shown = filtered_copy(path);
 
     account->skipped++;
     if (account->form == ACCOUNT_LINES)
@@ -90,7 +90,7 @@ void account_skipped(struct account *account, const char *path, uint64_t size)
 
 void account_failed(struct account *account, const char *path, const char *why)
 {
-    char *shown = filtered(path);
+    char *shown = filtered_copy(path);
 
     fprintf(stderr, "%s: %s: %s\n", account->program, text_of(shown), why);
     free(shown);

@@ -76,7 +76,7 @@ int client_bear(struct client *client, uint64_t bytes)
     return 0;
 }
 
-static int begin(struct client *client, const struct sockaddr *address, socklen_t length)
+static int begin_connection(struct client *client, const struct sockaddr *address, socklen_t length)
 {
     if (exs_blocking_connect(client->sock, address, length) == -1)
         return failed_to_connect(client, address, length);
@@ -91,7 +91,7 @@ int client_open(struct client *client, const struct sockaddr *address, socklen_t
     client->sock = exs_socket(address->sa_family, SOCK_STREAM, 0);
     if (client->sock == -1)
         return client_failed(client, "exs_socket");
-    if (begin(client, address, length) == 0)
+    if (begin_connection(client, address, length) == 0)
         return 0;
     client_hang_up(client);
     return -1;
@@ -160,7 +160,7 @@ int client_not_understood(struct client *client)
     return client_failed_text(client, "not understood", "is this an exs-serve?");
 }
 
-/* Whoever sends back what it was sent seems to refuse: versions 2 and 3 are such a status. But no
+/* A server that echoes its input seems to refuse: versions 2 and 3 are such a status. But no
  * reason follows. */
 static bool lacks_reason(const struct transfer_reply *reply, const char *text)
 {

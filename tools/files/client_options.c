@@ -35,7 +35,7 @@ struct table { /* all options of a program, for getopt_long */
     size_t count, length;
 };
 
-static void add(struct table *table, const struct client_option *options, size_t count)
+static void add_options(struct table *table, const struct client_option *options, size_t count)
 {
     for (const struct client_option *o = options; o < options + count; o++) {
         if (table->count == OPTIONS_MAX)
@@ -50,7 +50,7 @@ static void add(struct table *table, const struct client_option *options, size_t
     }
 }
 
-static void print(const struct client_option *options, size_t count)
+static void print_options(const struct client_option *options, size_t count)
 {
     for (const struct client_option *o = options; o < options + count; o++) {
         const char *word = o->word != NULL ? o->word : "";
@@ -63,12 +63,12 @@ static void print(const struct client_option *options, size_t count)
     }
 }
 
-static _Noreturn void help(const struct client_program *program)
+static _Noreturn void print_help(const struct client_program *program)
 {
     printf("usage: %s [OPTION...] %s\n", program->name, program->operands);
-    print(server, COUNT(server));
-    print(program->own, program->own_count);
-    print(said, COUNT(said));
+    print_options(server, COUNT(server));
+    print_options(program->own, program->own_count);
+    print_options(said, COUNT(said));
     printf("      --version            which release this is\n");
     if (program->last != NULL)
         puts(program->last);
@@ -118,14 +118,14 @@ void client_options_read(const struct client_program *program, int argc, char **
     int letter;
 
     *options = (struct client_options){.host = "127.0.0.1", .port = TRANSFER_PORT};
-    add(&table, server, COUNT(server));
-    add(&table, program->own, program->own_count);
-    add(&table, said, COUNT(said));
+    add_options(&table, server, COUNT(server));
+    add_options(&table, program->own, program->own_count);
+    add_options(&table, said, COUNT(said));
     options_version(program->name, argc, argv);
     opterr = 0;
     while ((letter = getopt_long(argc, argv, table.letters, table.names, NULL)) != -1) {
         if (letter == 'h')
-            help(program);
+            print_help(program);
         if (letter == '?' || letter == ':')
             options_unknown(program->name, argv, table.letters + 1, letter);
         if (!take_shared(program, letter, options))

@@ -44,7 +44,7 @@ static uint64_t read_bytes(const char *word)
     return bytes;
 }
 
-static void take(int letter, const char *word, void *data)
+static void take_option(int letter, const char *word, void *data)
 {
     struct settings *settings = data;
 
@@ -100,7 +100,7 @@ static const struct client_program program = {.name = "exs-get",
                                               .own = own,
                                               .own_count = sizeof(own) / sizeof(own[0]),
                                               .last = "BYTES may end with K, M, G or T.",
-                                              .take = take};
+                                              .take = take_option};
 
 static void read_options(int argc, char **argv, struct client_options *options, struct settings *settings)
 {
@@ -122,7 +122,7 @@ static void read_options(int argc, char **argv, struct client_options *options, 
         options_wrong("exs-get", "-o '%s' names no file", settings->output);
 }
 
-static _Noreturn void fail(const char *what, const char *why)
+static _Noreturn void exit_failing(const char *what, const char *why)
 {
     fprintf(stderr, "exs-get: %s%s%s\n", what, what[0] == '\0' ? "" : ": ", why);
     exit(1);
@@ -148,7 +148,7 @@ static int open_output(const char *path)
     int fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
 
     if (fd == -1)
-        fail(path, strerror(errno));
+        exit_failing(path, strerror(errno));
     return fd;
 }
 
@@ -168,7 +168,7 @@ static void open_target(struct target *target, const struct settings *settings)
     if (target->output == -1) {
         target->folder = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (target->folder == -1)
-            fail(path, strerror(errno));
+            exit_failing(path, strerror(errno));
     }
     free(folder);
 }
@@ -183,7 +183,7 @@ static _Noreturn void fail_to_reach(struct account *account, char **names, bool 
     if (account->form == ACCOUNT_JSON && !list)
         account_end(account, "");
     account_flush(account);
-    fail("", why);
+    exit_failing("", why);
 }
 
 /* ---- Which files --------------------------------------------------------------------------------------- */
@@ -215,7 +215,7 @@ static void pick_files(struct fetch *fetch, const struct addrinfo *addresses, co
     char *said;
 
     if (asprintf(&said, "two would both be stored as %s", a->name) == -1)
-        fail("", strerror(errno));
+        exit_failing("", strerror(errno));
     fprintf(stderr, "exs-get: %s: nothing was got\n", terminal_filter(said));
     exit(2);
 }
@@ -239,9 +239,9 @@ int main(int argc, char **argv)
         options_wrong("exs-get", "%s", why);
     open_target(&target, &settings);
     if (exs_init(EXS_VERSION) == -1)
-        fail("cannot start (EXS_DEBUG=1 says why)", strerror(errno));
+        exit_failing("cannot start (EXS_DEBUG=1 says why)", strerror(errno));
     if ((fetch.block = block_take(&blocks)) == NULL)
-        fail("no buffer", strerror(errno));
+        exit_failing("no buffer", strerror(errno));
     fetch.quiet = options.quiet || target.output == STDOUT_FILENO;
     fetch.limit = settings.limit;
     fetch.takes = picks.takes = settings.takes;
@@ -260,7 +260,7 @@ int main(int argc, char **argv)
         account_end(&account, fetch.client.device);
     }
     if (fetch.client.sock != -1 && client_close(&fetch.client) == -1 && account.failed == 0)
-        fail("", fetch.client.error);
+        exit_failing("", fetch.client.error);
     block_return(&blocks, fetch.block);
     blocks_free(&blocks);
     freeaddrinfo(addresses);

@@ -30,7 +30,7 @@ struct settings {
     unsigned takes; /* as of struct picks */
 };
 
-static void take(int letter, const char *word, void *data)
+static void take_option(int letter, const char *word, void *data)
 {
     struct settings *settings = data;
 
@@ -73,9 +73,9 @@ static const struct client_program program = {.name = "exs-put",
                                               .operands = "FILE...",
                                               .own = own,
                                               .own_count = sizeof(own) / sizeof(own[0]),
-                                              .take = take};
+                                              .take = take_option};
 
-static _Noreturn void fail(const char *why)
+static _Noreturn void exit_failing(const char *why)
 {
     fprintf(stderr, "exs-put: %s\n", why);
     exit(1);
@@ -95,7 +95,7 @@ static void read_options(int argc, char **argv, struct client_options *options, 
                       settings->name);
 }
 
-static int pick(struct picks *picks, const struct settings *settings, const char *path)
+static int pick_path(struct picks *picks, const struct settings *settings, const char *path)
 {
     if (strcmp(path, PICKS_STDIN) != 0)
         return settings->recursive ? picks_add_tree(picks, path) : picks_add(picks, path);
@@ -109,14 +109,14 @@ static void pick_files(struct picks *picks, const struct settings *settings, cha
     const struct pick *a, *b;
 
     for (; *paths != NULL; paths++)
-        if (pick(picks, settings, *paths) == -1)
-            fail(strerror(errno));
+        if (pick_path(picks, settings, *paths) == -1)
+            exit_failing(strerror(errno));
     if (!picks_collide(picks, &a, &b))
         return;
     char *said;
 
     if (asprintf(&said, "%s and %s would both be stored as %s", a->path, b->path, a->name) == -1)
-        fail(strerror(errno));
+        exit_failing(strerror(errno));
     fprintf(stderr, "exs-put: %s: nothing was sent\n", terminal_filter(said));
     exit(2);
 }
@@ -128,7 +128,7 @@ static _Noreturn void fail_to_reach(struct account *account, const struct picks 
     if (account->form == ACCOUNT_JSON)
         account_end(account, "");
     account_flush(account);
-    fail(why);
+    exit_failing(why);
 }
 
 int main(int argc, char **argv)
@@ -162,10 +162,10 @@ int main(int argc, char **argv)
     if (reached == -1)
         fail_to_reach(&account, &picks, outlet.client.error);
     if (shipping_send(&outlet, &picks, &account) == -1)
-        fail(strerror(errno));
+        exit_failing(strerror(errno));
     account_end(&account, outlet.client.device);
     if (outlet.client.sock != -1 && client_close(&outlet.client) == -1 && account.failed == 0)
-        fail(outlet.client.error);
+        exit_failing(outlet.client.error);
     outlet_end(&outlet);
     freeaddrinfo(addresses);
     picks_free(&picks);

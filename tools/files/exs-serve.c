@@ -46,18 +46,18 @@ static struct server {
     struct acceptor acceptor;
 } server;
 
-static _Noreturn void fail(const char *what)
+static _Noreturn void exit_failing(const char *what)
 {
     fprintf(stderr, "exs-serve: %s: %s\n", what, strerror(errno));
     exit(1);
 }
 
-static int room(void)
+static int free_places(void)
 {
     return server.inlets.most - server.inlets.count;
 }
 
-static void came(int socket, const struct sockaddr_storage *peer)
+static void client_came(int socket, const struct sockaddr_storage *peer)
 {
     inlet_open(&server.inlets, socket, peer);
 }
@@ -80,7 +80,7 @@ static void soon_cb(EV_P_ ev_timer *w, int revents)
 }
 
 /* In the loop's next turn, with whatever else there is then. */
-static void again(struct inlets *inlets)
+static void run_again(struct inlets *inlets)
 {
     ev_timer_set(&server.soon, 0., 0.);
     ev_timer_start(inlets->loop, &server.soon);
@@ -96,7 +96,7 @@ static void end_when_quiet(struct server *s)
     ev_break(s->inlets.loop, EVBREAK_ALL);
 }
 
-static void gone(struct inlets *inlets)
+static void client_gone(struct inlets *inlets)
 {
     (void)inlets;
     acceptor_more(&server.acceptor);
@@ -132,7 +132,7 @@ static void begin_to_end(struct server *s)
         log_line(stderr, "ending, when %d %s under way: a second signal drops what has not arrived", busy,
                  busy == 1 ? "file is no longer" : "files are no longer");
     if (exs_close(s->listener, 0, s->inlets.queue, NULL) == -1)
-        fail("exs_close");
+        exit_failing("exs_close");
 }
 
 /* The second drops them; a third would end the process where it stands. */
@@ -154,8 +154,8 @@ static void watch_signals(struct server *s)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
 
-    sigaction(SIGPIPE, &ignore, NULL); /* whoever reads the output may leave */
-    sigaction(SIGHUP, &ignore, NULL);  /* so may the terminal; there is nothing to be read anew */
+    sigaction(SIGPIPE, &ignore, NULL); /* the reader of a pipe may close it */
+    sigaction(SIGHUP, &ignore, NULL);  /* so may the terminal; the program has no file to read again */
     ev_signal_init(&s->interrupt, signal_cb, SIGINT);
     ev_signal_init(&s->terminate, signal_cb, SIGTERM);
     s->interrupt.data = s->terminate.data = s;
@@ -182,7 +182,7 @@ static bool listens_at(struct server *s, const struct addrinfo *address)
 {
     s->listener = exs_socket(address->ai_family, SOCK_STREAM, 0);
     if (s->listener == -1)
-        fail("exs_socket");
+        exit_failing("exs_socket");
     if (exs_bind(s->listener, address->ai_addr, address->ai_addrlen) == 0 &&
         exs_listen(s->listener, s->inlets.most) == 0)
         return true;
@@ -224,15 +224,15 @@ static void listen_on(struct server *s, const struct addrinfo *addresses)
     s->acceptor = (struct acceptor){.loop = s->inlets.loop,
                                     .queue = s->inlets.queue,
                                     .listener = s->listener,
-                                    .room = room,
-                                    .came = came,
+                                    .room = free_places,
+                                    .came = client_came,
                                     .say = say_why};
     if (acceptor_begin(&s->acceptor) == -1)
-        fail("exs_accept");
+        exit_failing("exs_accept");
     if (exs_getsockname(s->listener, (struct sockaddr *)&here, &length) == -1)
-        fail("exs_getsockname");
+        exit_failing("exs_getsockname");
     if (exs_getdevice(s->listener, device, sizeof(device)) == -1)
-        fail("exs_getdevice");
+        exit_failing("exs_getdevice");
     log_line(stdout, "listening on %s, device %s", options_address_text(&here, text), device);
 }
 
@@ -240,14 +240,14 @@ static void prepare_loop(struct server *s)
 {
     s->inlets.loop = ev_default_loop(0);
     if (s->inlets.loop == NULL)
-        fail("no loop");
+        exit_failing("no loop");
     if (exs_init(EXS_VERSION) == -1)
-        fail("cannot start (EXS_DEBUG=1 says why)");
+        exit_failing("cannot start (EXS_DEBUG=1 says why)");
     s->inlets.queue = exs_qcreate(QUEUE_DEPTH);
     if (s->inlets.queue == EXS_QHANDLE_INVALID)
-        fail("exs_qcreate");
-    s->inlets.gone = gone;
-    s->inlets.again = again;
+        exit_failing("exs_qcreate");
+    s->inlets.gone = client_gone;
+    s->inlets.again = run_again;
     ev_timer_init(&s->second, second_cb, 1., 1.);
     ev_timer_init(&s->soon, soon_cb, 0., 0.);
     s->second.data = s->soon.data = &s->inlets;
@@ -336,7 +336,7 @@ static void open_directory(struct server *s, const char *path, const struct stor
         return;
     }
     if (errno != EBUSY)
-        fail(path);
+        exit_failing(path);
     fprintf(stderr, "exs-serve: %s: another exs-serve has this directory: end it first\n", path);
     exit(1);
 }
@@ -367,6 +367,6 @@ int main(int argc, char **argv)
     inlets_free(&s->inlets);
     store_close(&s->inlets.store);
     if (exs_qdelete(s->inlets.queue) == -1)
-        fail("exs_qdelete");
+        exit_failing("exs_qdelete");
     return 0;
 }

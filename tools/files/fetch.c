@@ -53,7 +53,7 @@ static int send_wishes(struct fetch *fetch, const unsigned char *bytes, size_t l
     return 0;
 }
 
-static int wish(struct fetch *fetch, const char *path, uint64_t there, const unsigned char *digest)
+static int send_wish(struct fetch *fetch, const char *path, uint64_t there, const unsigned char *digest)
 {
     unsigned char bytes[TRANSFER_HEADER + TRANSFER_PATH_MAX];
 
@@ -124,7 +124,7 @@ static int take_answer(struct fetching *f)
     return 0;
 }
 
-static int ask(struct fetching *f, const char *path)
+static int ask_length(struct fetching *f, const char *path)
 {
     struct client *client = &f->fetch->client;
     unsigned char digest[TRANSFER_DIGEST];
@@ -137,7 +137,7 @@ static int ask(struct fetching *f, const char *path)
         return -1;
     transfer_digest(f->hash, digest);
     if (client_renew(client) == -1 || client_bear(client, f->at) == -1 ||
-        wish(f->fetch, path, f->at, digest) == -1)
+        send_wish(f->fetch, path, f->at, digest) == -1)
         return -1;
     return 0;
 }
@@ -262,7 +262,7 @@ static int get_file(struct fetch *fetch, const char *path, struct landing *landi
     if (f.hash == NULL)
         return client_failed(&fetch->client, "cannot ask");
     XXH3_128bits_reset(f.hash);
-    int result = !is_asked && ask(&f, path) == -1 ? -1 : receive_file(&f, path);
+    int result = !is_asked && ask_length(&f, path) == -1 ? -1 : receive_file(&f, path);
 
     XXH3_freeState(f.hash);
     if (result == -1) {
@@ -350,7 +350,7 @@ static int receive_list(struct fetch *fetch, const char *path,
     uint64_t count = 0;
     int result;
 
-    if (wish(fetch, path, fetch->takes != 0 ? TRANSFER_ALL : 0, nothing) == -1 ||
+    if (send_wish(fetch, path, fetch->takes != 0 ? TRANSFER_ALL : 0, nothing) == -1 ||
         receive_answer(fetch, TRANSFER_LISTS, text) == -1)
         return -1;
     while ((result = receive_entry(fetch, &entry, name)) == 0) {

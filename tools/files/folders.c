@@ -27,13 +27,13 @@ static int open_or_make(int in, const char *folder, uint64_t *may_make)
     }
     if (mkdirat(in, folder, 0777) == 0)
         (*may_make)--;
-    else if (errno != EEXIST) /* somebody else may have been faster */
+    else if (errno != EEXIST) /* another process may have been faster */
         return -1;
     return open_folder(in, folder);
 }
 
 /* Takes `in` over, and goes where the name leads up to its slash. */
-static int descend(int in, const char *name, const char *slash, uint64_t *may_make)
+static int open_below(int in, const char *name, const char *slash, uint64_t *may_make)
 {
     char folder[TRANSFER_NAME_MAX + 1];
     size_t length = (size_t)(slash - name);
@@ -53,7 +53,7 @@ int folders_open(int directory, const char *name, const char **last, uint64_t *m
     const char *slash;
 
     for (; in != -1 && (slash = strchr(name, '/')) != NULL; name = slash + 1)
-        in = descend(in, name, slash, may_make);
+        in = open_below(in, name, slash, may_make);
     *last = name;
     return in;
 }
@@ -105,7 +105,7 @@ int folders_open_file(int folder, const char *name, struct stat *status)
         return -1;
     if (fstat(fd, status) == 0 && S_ISREG(status->st_mode))
         return fd;
-    close(fd); /* it is another one meanwhile */
+    close(fd); /* it has been replaced by another one */
     errno = ENOENT;
     return -1;
 }
@@ -128,7 +128,7 @@ int folders_sync(int directory, const char *name)
     const char *slash;
 
     while (in != -1 && (result = sync_folder(in)) == 0 && (slash = strchr(name, '/')) != NULL) {
-        in = descend(in, name, slash, NULL);
+        in = open_below(in, name, slash, NULL);
         name = slash + 1;
         result = -1;
     }

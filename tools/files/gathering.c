@@ -43,7 +43,7 @@ void gathering_account_failed(struct account *account, const struct fetch *fetch
     account_failed(account, shown, fetch->client.error);
 }
 
-static void settle(struct gathering *g, struct pick *pick, int result)
+static void settle_pick(struct gathering *g, struct pick *pick, int result)
 {
     const struct fetch *fetch = g->fetch;
     char shown[TRANSFER_PATH_MAX + 1];
@@ -131,7 +131,7 @@ static struct landing *landing_of(struct gathering *g, size_t pick)
 }
 
 /* Settles a pick that need not be asked for, or can't be. True: the file must be asked for. */
-static bool prepare(struct gathering *g, struct pick *pick, struct landing *landing)
+static bool prepare_landing(struct gathering *g, struct pick *pick, struct landing *landing)
 {
     int result;
 
@@ -144,7 +144,7 @@ static bool prepare(struct gathering *g, struct pick *pick, struct landing *land
         landing_end(landing);
     }
     if (result == -1) {
-        settle(g, pick, -1);
+        settle_pick(g, pick, -1);
     } else {
         pick->is_settled = true;
         account_skipped(g->account, pick->path, pick->details.size);
@@ -174,7 +174,7 @@ static bool ask_ahead(struct gathering *g)
 
         if (pick->kind == TRANSFER_FOLDER && pick->problem == NULL)
             break;
-        if (!pick->is_settled && prepare(g, pick, landing)) {
+        if (!pick->is_settled && prepare_landing(g, pick, landing)) {
             if (landing->there > 0) {
                 landing_end(landing);
                 break;
@@ -192,7 +192,7 @@ static void end_file(struct gathering *g, struct pick *pick, struct landing *lan
 
     if (result == -1 && kept > 0)
         say_kept(&g->fetch->client, kept);
-    settle(g, pick, result);
+    settle_pick(g, pick, result);
     if (g->fetch->client.sock == -1)
         forget_asked(g, g->next + 1);
 }
@@ -204,8 +204,8 @@ static void get_alone(struct gathering *g, struct pick *pick)
 
     g->asked = g->next + 1;
     if (pick->kind == TRANSFER_FOLDER && pick->problem == NULL)
-        settle(g, pick, make_folder(g, pick));
-    else if (prepare(g, pick, landing))
+        settle_pick(g, pick, make_folder(g, pick));
+    else if (prepare_landing(g, pick, landing))
         end_file(g, pick, landing, fetch_file(g->fetch, pick->path, landing));
 }
 
@@ -216,7 +216,7 @@ static bool has_connection(struct gathering *g, struct pick *pick)
     if (client->sock == -1 ? client_reach(client, g->addresses) == 0
                            : g->asked > g->next || client_renew(client) == 0)
         return true;
-    settle(g, pick, -1);
+    settle_pick(g, pick, -1);
     leave_out(g);
     return false;
 }
@@ -232,7 +232,7 @@ static bool get_next(struct gathering *g)
     if (g->asked < g->next + WINDOW - FETCH_ASK_MAX && !ask_ahead(g)) {
         forget_asked(g, g->next);
         if (!pick->is_settled)
-            settle(g, pick, -1);
+            settle_pick(g, pick, -1);
     }
     if (pick->is_settled)
         return true;

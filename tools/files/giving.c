@@ -139,7 +139,7 @@ static int begin_list(struct giving *giving, int in, const char *last)
 }
 
 /* The slash of a folder's name is gone. */
-static int begin(struct giving *giving, const struct store *store, bool is_list)
+static int begin_giving(struct giving *giving, const struct store *store, bool is_list)
 {
     const char *last;
     int in = folders_open(store->directory, giving->name, &last, NULL), result;
@@ -162,7 +162,7 @@ static const char *why_not(int error, bool *failed)
     switch (error) {
     case ENOENT:
     case ENOTDIR:
-    case ELOOP: /* those are nobody's */
+    case ELOOP: /* symbolic links are not given */
         return NO_FILE;
     case EISDIR:
         return "it is a folder: exs-get -r gets what is in it";
@@ -218,7 +218,7 @@ struct giving *giving_open(const struct store *store, const char *name, const st
     memcpy(giving->name, name, length);
     giving->header = *header;
     giving->there = is_list ? 0 : header->size;
-    if (begin(giving, store, is_list) == 0)
+    if (begin_giving(giving, store, is_list) == 0)
         return giving;
     *why = why_not(errno, failed);
     giving_close(giving);
@@ -240,7 +240,7 @@ void giving_close(struct giving *giving)
 
 /* ---- Files --------------------------------------------------------------------------------------------- */
 
-/* By reading, not by mapping: a file that gets shorter meanwhile is an error then, not a signal. */
+/* By reading, not by mapping: a file that becomes shorter at that time is an error then, not a signal. */
 static int hash_piece(struct giving *giving, uint64_t offset, size_t length)
 {
     char chunk[CHUNK];
@@ -286,7 +286,7 @@ int giving_read(struct giving *giving)
     return 0;
 }
 
-static exs_xferfile_t memory(void *bytes, size_t length)
+static exs_xferfile_t memory_vector(void *bytes, size_t length)
 {
     return (exs_xferfile_t){.exs_xfv_type = EXS_IOVEC,
                             .exs_xfv.exs_iov = {.exs_base = bytes, .exs_length = length}};
@@ -296,8 +296,8 @@ static int next_of_link(struct giving *giving, exs_xferfile_t *vector)
 {
     giving->sent = giving->size;
     giving->over = true;
-    vector[0] = memory(giving->target, (size_t)giving->size);
-    vector[1] = memory(giving->digest, TRANSFER_DIGEST);
+    vector[0] = memory_vector(giving->target, (size_t)giving->size);
+    vector[1] = memory_vector(giving->digest, TRANSFER_DIGEST);
     return 2;
 }
 
@@ -318,7 +318,7 @@ static int next_of_file(struct giving *giving, exs_xferfile_t *vector)
     giving->over = giving->sent == giving->size;
     if (giving->over) {
         transfer_digest(giving->hash, giving->digest);
-        vector[count++] = memory(giving->digest, TRANSFER_DIGEST);
+        vector[count++] = memory_vector(giving->digest, TRANSFER_DIGEST);
     }
     return count;
 }
@@ -372,7 +372,7 @@ static int next_of_list(struct giving *giving, exs_xferfile_t *vector)
     }
     if (giving->over)
         put_entry(giving, &length, &none, &giving->header, "");
-    vector[0] = memory(giving->lists[giving->turn++ % GIVING_FLYING], length);
+    vector[0] = memory_vector(giving->lists[giving->turn++ % GIVING_FLYING], length);
     return 1;
 }
 
@@ -383,7 +383,7 @@ int giving_next(struct giving *giving, exs_xferfile_t vector[GIVING_PARTS])
     if (giving->over || giving_reads(giving))
         return 0;
     if (front)
-        vector[0] = memory(giving->front, giving->front_length);
+        vector[0] = memory_vector(giving->front, giving->front_length);
     giving->front_length = 0;
     if (giving->is_link)
         count = next_of_link(giving, vector + front);

@@ -70,7 +70,7 @@ uint64_t hosts_borrow(struct hosts *hosts, const struct sockaddr_storage *addres
     return 0;
 }
 
-static void forgive(struct host *host, uint64_t bytes)
+static void reduce_debt(struct host *host, uint64_t bytes)
 {
     host->owes -= bytes < host->owes ? bytes : host->owes;
 }
@@ -80,11 +80,11 @@ void hosts_repay(struct hosts *hosts, const struct sockaddr_storage *address, ui
     struct host *host = find_debtor(hosts, address);
 
     if (host != NULL)
-        forgive(host, bytes);
+        reduce_debt(host, bytes);
 }
 
 void hosts_second(struct hosts *hosts)
 {
     for (struct host *host = hosts->list; host < hosts->list + HOSTS_MAX; host++)
-        forgive(host, HOSTS_FORGIVEN);
+        reduce_debt(host, HOSTS_FORGIVEN);
 }

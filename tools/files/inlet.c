@@ -81,7 +81,7 @@ static void report_refused(const struct inlet *inlet, const char *address)
                terminal_filter(name), intake_text(intake));
 }
 
-static void report(const struct inlet *inlet)
+static void report_file(const struct inlet *inlet)
 {
     const struct intake *intake = &inlet->intake;
     double seconds = clock_seconds() - intake->started;
@@ -134,14 +134,14 @@ static void take_reply(struct inlet *inlet)
     if (intake->result.status == TRANSFER_GO)
         grant_time(inlet);
     else
-        report(inlet);
+        report_file(inlet);
     if (intake->result.status == TRANSFER_STORED)
         credit_file(inlet, intake->header.size);
     outbox_put(inlet->outbox, intake->reply, intake->reply_length);
     intake->reply_length = 0;
 }
 
-static int reply(struct inlet *inlet)
+static int send_reply(struct inlet *inlet)
 {
     take_reply(inlet);
     return send_outbox(inlet);
@@ -246,7 +246,7 @@ static void slow_close(struct inlet *inlet, const char *why)
     }
     intake_refuse(&inlet->intake, why);
     inlet->silent = inlet->seconds = 0;
-    if (reply(inlet) == -1)
+    if (send_reply(inlet) == -1)
         inlet_broken(inlet, strerror(errno));
 }
 
@@ -256,7 +256,7 @@ static uint64_t under_way(const struct inlet *inlet)
     return inlet->giving == NULL ? 0 : inlet->giving->piece;
 }
 
-/* Seconds are counted, not measured: while the disk holds up this process, nobody is late. Over each stretch of
+/* Seconds are counted, not measured: while the disk delays this process, no client is late. Over each stretch of
  * `patience` seconds a connection must have brought or taken enough, so that a few bytes now and then don't
  * hold it. */
 void inlet_second(struct inlet *inlet)
@@ -278,7 +278,7 @@ void inlet_second(struct inlet *inlet)
 
 /* ---- Transfers ----------------------------------------------------------------------------------------- */
 
-static int post(struct inlet *inlet, unsigned slot)
+static int post_receive(struct inlet *inlet, unsigned slot)
 {
     unsigned char *memory = inlet->block->memory + (size_t)(slot % BLOCK_SLOTS) * BLOCK_SLOT;
 
@@ -291,7 +291,7 @@ bool inlet_is_over(const struct inlet *inlet)
 }
 
 /* What was asked for, once what was answered before is sent. */
-static int give(struct inlet *inlet)
+static int continue_giving(struct inlet *inlet)
 {
     if (outbox_suits(inlet->intake.giving))
         return outbox_takes(inlet->outbox, inlet->intake.giving) ? put_small(inlet) : 0;
@@ -310,7 +310,7 @@ static bool must_send(const struct inlet *inlet)
 }
 
 /* Feeds the bytes of the oldest slot, which is posted again when all of them are consumed. */
-static int feed(struct inlet *inlet)
+static int feed_slots(struct inlet *inlet)
 {
     unsigned slot = inlet->consumed;
     size_t length = inlet->lengths[slot % BLOCK_SLOTS];
@@ -321,19 +321,19 @@ static int feed(struct inlet *inlet)
         return 0;
     inlet->used = 0;
     inlet->consumed++;
-    return inlet->ended ? 0 : post(inlet, slot);
+    return inlet->ended ? 0 : post_receive(inlet, slot);
 }
 
 /* While the outbox or a file is on its way, what has arrived waits in its slots: so a hasty client is slowed down. */
-static int consume(struct inlet *inlet)
+static int consume_slots(struct inlet *inlet)
 {
     struct intake *intake = &inlet->intake;
 
     while (!inlet->replying && !inlet_is_over(inlet) &&
            (intake->giving != NULL || inlet->consumed != inlet->filled)) {
-        if (intake->giving == NULL && feed(inlet) == -1)
+        if (intake->giving == NULL && feed_slots(inlet) == -1)
             return -1;
-        if (intake->giving != NULL && give(inlet) == -1)
+        if (intake->giving != NULL && continue_giving(inlet) == -1)
             return -1;
         if (intake->reply_length > 0)
             take_reply(inlet);
@@ -343,7 +343,7 @@ static int consume(struct inlet *inlet)
     return inlet->outbox->length > 0 && !inlet->replying ? send_outbox(inlet) : 0;
 }
 
-static int received(struct inlet *inlet, size_t length)
+static int slot_received(struct inlet *inlet, size_t length)
 {
     if (length == 0) {
         inlet->ended = true;
@@ -352,10 +352,10 @@ static int received(struct inlet *inlet, size_t length)
         inlet->silent = 0;
         inlet->brought += length;
     }
-    return consume(inlet);
+    return consume_slots(inlet);
 }
 
-static int sent(struct inlet *inlet)
+static int reply_sent(struct inlet *inlet)
 {
     inlet->replying = false;
     if (inlet->silent > 0) /* else it has more time, see grant_time() */
@@ -365,11 +365,11 @@ static int sent(struct inlet *inlet)
     if (inlet->intake.state == INTAKE_REFUSED && !inlet->ended &&
         exs_shutdown(inlet->sock, SHUT_WR, 0, inlet->inlets->queue, inlet) == -1)
         return -1;
-    return consume(inlet);
+    return consume_slots(inlet);
 }
 
 /* A vector of a file. */
-static int given(struct inlet *inlet, uint64_t length)
+static int vector_sent(struct inlet *inlet, uint64_t length)
 {
     inlet->flying--;
     inlet->silent = 0;
@@ -382,21 +382,21 @@ static int given(struct inlet *inlet, uint64_t length)
     giving_close(inlet->giving);
     inlet->giving = NULL;
     inlet->replying = false;
-    return consume(inlet);
+    return consume_slots(inlet);
 }
 
-static int done(struct inlet *inlet, const exs_event_t *event)
+static int handle_event(struct inlet *inlet, const exs_event_t *event)
 {
     if (event->exs_evt_errno != 0) {
         errno = event->exs_evt_errno;
         return -1;
     }
     if (event->exs_evt_type == EXS_EVT_RECV)
-        return received(inlet, (size_t)exs_event_result(event));
+        return slot_received(inlet, (size_t)exs_event_result(event));
     if (event->exs_evt_type == EXS_EVT_SEND)
-        return sent(inlet);
+        return reply_sent(inlet);
     if (event->exs_evt_type == EXS_EVT_SENDFILE)
-        return given(inlet, (uint64_t)exs_event_result(event));
+        return vector_sent(inlet, (uint64_t)exs_event_result(event));
     return 0;
 }
 
@@ -408,7 +408,7 @@ void inlet_event(struct inlet *inlet, const exs_event_t *event)
     }
     if (inlet->closing)
         return; /* the cancelled ones, which come before the close event */
-    if (done(inlet, event) == -1)
+    if (handle_event(inlet, event) == -1)
         inlet_broken(inlet, strerror(errno));
     else if (inlet_is_over(inlet))
         inlet_close(inlet);
@@ -425,12 +425,12 @@ bool inlet_begin(struct inlet *inlet)
     char why[TRANSFER_TEXT_MAX];
 
     for (unsigned slot = 0; slot < BLOCK_SLOTS; slot++)
-        if (post(inlet, slot) == -1)
+        if (post_receive(inlet, slot) == -1)
             return false;
     if (!inlet->refused)
         return true;
     snprintf(why, sizeof(why), "your address has %d connections already, as many as it may (exs-serve -c)",
              inlet->inlets->of_one);
     intake_refuse(&inlet->intake, why);
-    return reply(inlet) == 0;
+    return send_reply(inlet) == 0;
 }

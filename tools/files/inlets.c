@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* All connections of exs-serve: who may have one, and what they share.
  *
- * Whoever is one too many of its address is told so, as cheaply as that can be done: all such connections
- * receive into the same memory, which nobody reads. */
+ * A client that exceeds the limit of its address is told so, at little cost: all such connections
+ * receive into the same memory, which is never read. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -109,7 +109,7 @@ static int count_of(const struct inlets *inlets, const struct sockaddr_storage *
     return count;
 }
 
-/* Refused ones that don't end are in nobody's way: there are few of them, and each has a second's patience
+/* Refused connections that don't end block no other: there are few of them, and each has a timeout of a second
  * more. */
 static bool is_told_enough(const struct inlets *inlets, const struct sockaddr_storage *peer)
 {
@@ -200,7 +200,7 @@ void inlets_close_all(struct inlets *inlets)
 {
     struct inlet *inlet;
 
-    inlets->store.limits.keep = 0; /* nobody will come for it */
+    inlets->store.limits.keep = 0; /* no client will resume it */
     LIST_FOREACH (inlet, &inlets->list, link)
         if (!inlet->closing) {
             if (intake_idle(&inlet->intake) && inlet->giving == NULL)

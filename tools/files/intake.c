@@ -10,7 +10,7 @@
 #include "kept.h"
 #include "tools/common/clock.h"
 
-static void expect(struct intake *intake, enum intake_state state, size_t bytes)
+static void expect_bytes(struct intake *intake, enum intake_state state, size_t bytes)
 {
     intake->state = state;
     intake->have = 0;
@@ -26,7 +26,7 @@ int intake_open(struct intake *intake, struct store *store, const struct sockadd
     intake->giving = NULL;
     intake->name[0] = '\0';
     intake->hash = XXH3_createState();
-    expect(intake, INTAKE_HEADER, TRANSFER_HEAD);
+    expect_bytes(intake, INTAKE_HEADER, TRANSFER_HEAD);
     if (intake->hash != NULL)
         return 0;
     errno = ENOMEM;
@@ -68,7 +68,7 @@ bool intake_idle(const struct intake *intake)
     return intake->state == INTAKE_REFUSED || (intake->state == INTAKE_HEADER && intake->have == 0);
 }
 
-static void answer(struct intake *intake, enum transfer_status status, const char *text)
+static void make_reply(struct intake *intake, enum transfer_status status, const char *text)
 {
     char *out = (char *)intake->reply + TRANSFER_REPLY;
 
@@ -80,11 +80,11 @@ static void answer(struct intake *intake, enum transfer_status status, const cha
 }
 
 /* What still arrives is taken and dropped, so that the client gets to read why. */
-static void refuse(struct intake *intake, enum transfer_status status, const char *text)
+static void refuse_file(struct intake *intake, enum transfer_status status, const char *text)
 {
     store_discard(&intake->file);
     intake->state = INTAKE_REFUSED;
-    answer(intake, status, text);
+    make_reply(intake, status, text);
 }
 
 static const char *why_not(void)
@@ -110,14 +110,14 @@ static void refuse_store(struct intake *intake)
     if (errno == EDQUOT)
         full = store_refuses(intake->store, intake->header.size, intake->file.written, room);
 
-    refuse(intake, full != NULL ? TRANSFER_REFUSED : TRANSFER_FAILED, full != NULL ? full : why_not());
+    refuse_file(intake, full != NULL ? TRANSFER_REFUSED : TRANSFER_FAILED, full != NULL ? full : why_not());
 }
 
 void intake_refuse(struct intake *intake, const char *why)
 {
     keep_or_discard(intake);
     memset(&intake->result, 0, sizeof(intake->result));
-    refuse(intake, TRANSFER_REFUSED, why);
+    refuse_file(intake, TRANSFER_REFUSED, why);
 }
 
 static void details_done(struct intake *intake)
@@ -126,9 +126,9 @@ static void details_done(struct intake *intake)
     const char *wrong = header->version == TRANSFER_PLAIN ? NULL : transfer_get_details(intake->fixed, header);
 
     if (wrong != NULL)
-        refuse(intake, TRANSFER_MALFORMED, wrong);
+        refuse_file(intake, TRANSFER_MALFORMED, wrong);
     else
-        expect(intake, INTAKE_NAME, header->name_length);
+        expect_bytes(intake, INTAKE_NAME, header->name_length);
 }
 
 static void header_done(struct intake *intake)
@@ -138,16 +138,16 @@ static void header_done(struct intake *intake)
     memset(&intake->result, 0, sizeof(intake->result));
     intake->started = clock_seconds();
     if (wrong != NULL)
-        refuse(intake, TRANSFER_MALFORMED, wrong);
+        refuse_file(intake, TRANSFER_MALFORMED, wrong);
     else if (intake->header.version == TRANSFER_PLAIN)
         details_done(intake);
     else
-        expect(intake, INTAKE_DETAILS, TRANSFER_DETAILS);
+        expect_bytes(intake, INTAKE_DETAILS, TRANSFER_DETAILS);
 }
 
 static void data_done(struct intake *intake)
 {
-    expect(intake, INTAKE_DIGEST, TRANSFER_DIGEST);
+    expect_bytes(intake, INTAKE_DIGEST, TRANSFER_DIGEST);
 }
 
 static void go_on(struct intake *intake, uint64_t offset)
@@ -158,11 +158,11 @@ static void go_on(struct intake *intake, uint64_t offset)
         data_done(intake);
 }
 
-static void offer(struct intake *intake)
+static void offer_offset(struct intake *intake)
 {
     unsigned char *out = intake->reply + TRANSFER_REPLY;
 
-    expect(intake, INTAKE_OFFSET, TRANSFER_OFFSET);
+    expect_bytes(intake, INTAKE_OFFSET, TRANSFER_OFFSET);
     intake->result.status = TRANSFER_GO;
     intake->result.text_length = TRANSFER_OFFSET;
     transfer_digest(intake->hash, intake->result.digest);
@@ -186,13 +186,13 @@ static void ask_done(struct intake *intake)
     }
     full = store_refuses(intake->store, header->size, found ? intake->file.written : 0, room);
     if (full != NULL) {
-        refuse(intake, TRANSFER_REFUSED, full);
+        refuse_file(intake, TRANSFER_REFUSED, full);
     } else if (!found && store_begin(intake->store, &intake->file, name, header) == -1) {
         refuse_store(intake);
     } else {
         if (!found)
             XXH3_128bits_reset(intake->hash);
-        offer(intake);
+        offer_offset(intake);
     }
 }
 
@@ -202,7 +202,7 @@ static void offset_done(struct intake *intake)
 
     memset(&intake->result, 0, sizeof(intake->result));
     if (offset != 0 && offset != intake->file.written) {
-        refuse(intake, TRANSFER_MALFORMED, "there is no such place to go on: use exs-put");
+        refuse_file(intake, TRANSFER_MALFORMED, "there is no such place to go on: use exs-put");
         return;
     }
     if (offset == 0) {
@@ -220,10 +220,10 @@ static void want_done(struct intake *intake)
     const char *why;
     bool failed;
 
-    expect(intake, INTAKE_HEADER, TRANSFER_HEAD);
+    expect_bytes(intake, INTAKE_HEADER, TRANSFER_HEAD);
     intake->giving = giving_open(intake->store, (const char *)intake->fixed, &intake->header, &why, &failed);
     if (intake->giving == NULL)
-        refuse(intake, failed ? TRANSFER_FAILED : TRANSFER_REFUSED, why);
+        refuse_file(intake, failed ? TRANSFER_FAILED : TRANSFER_REFUSED, why);
 }
 
 struct giving *intake_take_giving(struct intake *intake)
@@ -242,9 +242,9 @@ static void begin_special(struct intake *intake)
     intake->target[0] = '\0';
     intake->from = 0;
     if (intake->header.kind == TRANSFER_LINK)
-        expect(intake, INTAKE_TARGET, (size_t)intake->header.size);
+        expect_bytes(intake, INTAKE_TARGET, (size_t)intake->header.size);
     else
-        expect(intake, INTAKE_DIGEST, TRANSFER_DIGEST);
+        expect_bytes(intake, INTAKE_DIGEST, TRANSFER_DIGEST);
 }
 
 /* A string: a target has no byte of 0. */
@@ -254,7 +254,7 @@ static void target_done(struct intake *intake)
 
     memcpy(intake->target, intake->fixed, length);
     intake->target[length] = '\0';
-    expect(intake, INTAKE_DIGEST, TRANSFER_DIGEST);
+    expect_bytes(intake, INTAKE_DIGEST, TRANSFER_DIGEST);
 }
 
 static bool is_special(const struct transfer_header *header)
@@ -294,7 +294,7 @@ static void name_done(struct intake *intake)
     if (wrong == NULL && !intake->header.asks)
         wrong = store_refuses(intake->store, intake->header.size, 0, room);
     if (wrong != NULL) {
-        refuse(intake, TRANSFER_REFUSED, wrong);
+        refuse_file(intake, TRANSFER_REFUSED, wrong);
     } else if (intake->header.asks) {
         ask_done(intake);
     } else if (is_special(&intake->header)) {
@@ -307,7 +307,7 @@ static void name_done(struct intake *intake)
     }
 }
 
-static int commit(struct intake *intake)
+static int commit_file(struct intake *intake)
 {
     if (is_special(&intake->header))
         return store_special(intake->store, intake->file.name, &intake->header, intake->target);
@@ -321,13 +321,13 @@ static void digest_done(struct intake *intake)
     else
         transfer_digest(intake->hash, intake->result.digest);
     if (memcmp(intake->result.digest, intake->fixed, TRANSFER_DIGEST) != 0) {
-        refuse(intake, TRANSFER_DIFFERS, "the digests differ: send the file again");
-    } else if (commit(intake) == -1) {
-        refuse(intake, TRANSFER_FAILED, why_not());
+        refuse_file(intake, TRANSFER_DIFFERS, "the digests differ: send the file again");
+    } else if (commit_file(intake) == -1) {
+        refuse_file(intake, TRANSFER_FAILED, why_not());
     } else {
-        expect(intake, INTAKE_HEADER, TRANSFER_HEAD);
+        expect_bytes(intake, INTAKE_HEADER, TRANSFER_HEAD);
         intake->name[0] = '\0';
-        answer(intake, TRANSFER_STORED, "stored");
+        make_reply(intake, TRANSFER_STORED, "stored");
     }
 }
 
@@ -355,7 +355,7 @@ static size_t feed_fixed(struct intake *intake, const unsigned char *data, size_
     return take;
 }
 
-/* What came may still be changed by whoever sent it, who writes it by RDMA: what is hashed and stored is a
+/* The client writes the data by RDMA, and may still change it after its arrival: what is hashed and stored is a
  * copy. */
 static size_t feed_data(struct intake *intake, const unsigned char *data, size_t length)
 {

@@ -23,7 +23,7 @@ static void remove_kept(struct store *store, struct kept *kept)
     free(kept);
 }
 
-static void drop(struct store *store, struct kept *kept)
+static void drop_kept(struct store *store, struct kept *kept)
 {
     store_discard(&kept->file);
     XXH3_freeState(kept->hash);
@@ -56,7 +56,7 @@ bool kept_add(const struct incoming *file, XXH3_state_t *hash, const struct sock
     if (kept == NULL)
         return false;
     if (store->kept_count == KEPT_MAX)
-        drop(store, find_shortest(store));
+        drop_kept(store, find_shortest(store));
     *kept = (struct kept){.file = *file, .hash = hash, .peer = *peer};
     STAILQ_INSERT_TAIL(&store->kept, kept, link);
     store->kept_count++;
@@ -105,7 +105,7 @@ bool kept_drop(struct store *store)
 
     if (kept == NULL)
         return false;
-    drop(store, kept);
+    drop_kept(store, kept);
     return true;
 }
 

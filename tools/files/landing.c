@@ -18,7 +18,7 @@
 
 enum { PART_NAME = TRANSFER_NAME_MAX - sizeof("." SUFFIX) + 1 }; /* bytes of a name that a part's may have */
 
-/* Is it ours alone, and still under its name, now that nobody else may have it? */
+/* Is it ours alone, and still under its name, now that no other process may have it? */
 static int check_part(const struct landing *landing, struct stat *status)
 {
     struct stat named;
@@ -41,7 +41,7 @@ static int check_part(const struct landing *landing, struct stat *status)
     return 0;
 }
 
-static void forget(struct landing *landing)
+static void close_landing(struct landing *landing)
 {
     int saved = errno;
 
@@ -63,7 +63,7 @@ static int open_part(struct landing *landing)
         return errno == ENOENT ? 0 : -1;
     }
     if (check_part(landing, &status) == -1) {
-        forget(landing);
+        close_landing(landing);
         return -1;
     }
     landing->there = status.st_size >= LANDING_KEEP ? (uint64_t)status.st_size : 0;
@@ -101,7 +101,7 @@ int landing_begin(struct landing *landing, uint64_t from)
         return -1;
     if (check_part(landing, &status) == 0)
         return 0;
-    forget(landing); /* another exs-get has found and locked it meanwhile: it is no longer ours to remove */
+    close_landing(landing); /* another exs-get has found and locked it: this process may not remove it */
     return -1;
 }
 
@@ -145,7 +145,7 @@ static void keep_details(const struct landing *landing, const struct transfer_he
 }
 
 /* The copy is closed first, which may take long: a part that has its last permissions and no name yet, since
- * this process was ended in between, may be one that nobody can go on with. */
+ * this process was ended in between, may be one that no process can continue. */
 int landing_commit(struct landing *landing, const struct transfer_header *header)
 {
     if (landing->is_output)
@@ -160,7 +160,7 @@ int landing_commit(struct landing *landing, const struct transfer_header *header
         errno = saved;
         return -1;
     }
-    forget(landing);
+    close_landing(landing);
     return 0;
 }
 
@@ -187,7 +187,7 @@ void landing_discard(struct landing *landing)
     if (landing->fd == -1 || landing->is_output)
         return;
     unlinkat(landing->folder, landing->part, 0);
-    forget(landing);
+    close_landing(landing);
 }
 
 /* Of a part that is open; its bytes if it stays. */
@@ -200,7 +200,7 @@ static uint64_t keep_part(struct landing *landing)
         landing_discard(landing);
         return 0;
     }
-    forget(landing);
+    close_landing(landing);
     return (uint64_t)status.st_size;
 }
 

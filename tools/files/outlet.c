@@ -38,7 +38,7 @@ struct sending {
     struct progress progress;
 };
 
-/* By reading, not by mapping: a file that gets shorter meanwhile is an error then, not a signal. */
+/* By reading, not by mapping: a file that becomes shorter at that time is an error then, not a signal. */
 static int hash_piece(struct sending *s, uint64_t length)
 {
     char chunk[CHUNK];
@@ -172,7 +172,7 @@ static void drop_events(struct sending *s)
 /* ---- A file -------------------------------------------------------------------------------------------- */
 
 /* What there is must be what the file begins with, else it is sent from its beginning. */
-static int skip(struct sending *s, uint64_t there)
+static int skip_present(struct sending *s, uint64_t there)
 {
     unsigned char digest[TRANSFER_DIGEST];
 
@@ -193,7 +193,7 @@ static int skip(struct sending *s, uint64_t there)
 }
 
 /* Asks the server how much it has. */
-static int resume(struct sending *s)
+static int ask_offset(struct sending *s)
 {
     exs_xferfile_t vector = {.exs_xfv_type = EXS_IOVEC,
                              .exs_xfv.exs_iov = {.exs_base = s->front, .exs_length = s->front_length}};
@@ -205,7 +205,7 @@ static int resume(struct sending *s)
 
     if (there > s->size)
         return client_failed_text(&s->outlet->client, "not understood", "the server has more than there is");
-    if (skip(s, there) == -1)
+    if (skip_present(s, there) == -1)
         return -1;
     s->outlet->resumed = s->sent;
     progress_skip(&s->progress, s->sent);
@@ -257,7 +257,7 @@ static bool is_refused(struct outlet *outlet)
 static int send_pieces(struct sending *s)
 {
     s->outlet->resumed = 0;
-    if (s->size >= RESUME_MIN && resume(s) == -1)
+    if (s->size >= RESUME_MIN && ask_offset(s) == -1)
         return -1;
     do {
         uint64_t length = s->size - s->sent < PIECE ? s->size - s->sent : PIECE;
@@ -285,7 +285,7 @@ static void put_header(struct sending *s, const struct stat *status)
     s->front_length = TRANSFER_HEADER + header.name_length;
 }
 
-static int prepare(struct sending *s, const char *path, size_t named)
+static int prepare_file(struct sending *s, const char *path, size_t named)
 {
     const char *wrong = transfer_check_path(s->name, strlen(s->name), s->outlet->hidden);
     struct client *client = &s->outlet->client;
@@ -315,7 +315,7 @@ static int check_unchanged(struct sending *s)
 int outlet_file(struct outlet *outlet, const char *path, size_t named, const char *name)
 {
     struct sending s = {.outlet = outlet, .name = name, .source.fd = -1};
-    int result = prepare(&s, path, named);
+    int result = prepare_file(&s, path, named);
 
     if (result == 0) {
         progress_start(&s.progress, s.name, s.size, outlet->quiet);

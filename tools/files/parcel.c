@@ -25,8 +25,8 @@ static unsigned char *data_of(struct parcel *parcel, const struct pick *pick, si
 }
 
 /* The data are in their place. */
-static enum parcel_result complete(struct parcel *parcel, struct pick *pick, const struct stat *status,
-                                   size_t size)
+static enum parcel_result complete_parcel(struct parcel *parcel, struct pick *pick, const struct stat *status,
+                                          size_t size)
 {
     struct parcel_item *item = &parcel->items[parcel->count++];
     unsigned char *next = parcel->bytes + parcel->length;
@@ -81,7 +81,7 @@ static enum parcel_result add_file(struct parcel *parcel, struct outlet *outlet,
         else if (read_all(&source, data, &outlet->client) == -1)
             result = PARCEL_FAILED;
         else if (!source_has_changed(&source, outlet->may_grow))
-            result = complete(parcel, pick, &source.status, (size_t)source.size);
+            result = complete_parcel(parcel, pick, &source.status, (size_t)source.size);
     }
     source_close(&source);
     return result;
@@ -103,7 +103,7 @@ static enum parcel_result add_link(struct parcel *parcel, struct outlet *outlet,
     if (data == NULL || (size_t)length > room)
         return PARCEL_FULL;
     memcpy(data, target, (size_t)length);
-    return complete(parcel, pick, &status, (size_t)length);
+    return complete_parcel(parcel, pick, &status, (size_t)length);
 }
 
 static enum parcel_result add_folder(struct parcel *parcel, struct outlet *outlet, struct pick *pick)
@@ -114,7 +114,7 @@ static enum parcel_result add_folder(struct parcel *parcel, struct outlet *outle
     if (data_of(parcel, pick, &room) == NULL)
         return PARCEL_FULL;
     if (lstat(pick->path, &status) == 0)
-        return complete(parcel, pick, &status, 0);
+        return complete_parcel(parcel, pick, &status, 0);
     client_failed(&outlet->client, "cannot be sent");
     return PARCEL_FAILED;
 }

@@ -21,7 +21,7 @@ enum {
     ATTRIBUTE_MAX = 4096 /* bytes */
 };
 
-static unsigned number(const unsigned char *bytes)
+static unsigned get_number(const unsigned char *bytes)
 {
     return bytes[0] | (unsigned)bytes[1] << 8;
 }
@@ -32,8 +32,8 @@ static mode_t read_acl(const unsigned char *acl, size_t length)
     int has_mask = 0;
 
     for (size_t at = VERSION; at + ENTRY <= length; at += ENTRY) {
-        unsigned tag = number(acl + at);
-        mode_t permissions = number(acl + at + PERMISSIONS_AT) & 7;
+        unsigned tag = get_number(acl + at);
+        mode_t permissions = get_number(acl + at + PERMISSIONS_AT) & 7;
 
         if (tag == TAG_USER)
             user = permissions;

@@ -25,8 +25,8 @@ static struct pick *new_pick(struct picks *picks)
     return &picks->list[picks->count];
 }
 
-/* Takes path over. name: a part of it, or somebody else's. */
-static int add(struct picks *picks, char *path, const char *name, const char *problem)
+/* Takes path over. name: a part of it, or owned by the caller. */
+static int add_pick(struct picks *picks, char *path, const char *name, const char *problem)
 {
     struct pick *pick = new_pick(picks);
 
@@ -50,19 +50,19 @@ int picks_add(struct picks *picks, const char *path)
 {
     char *copy = strdup(path);
 
-    return copy == NULL ? -1 : add(picks, copy, copy + picks_base(copy), NULL);
+    return copy == NULL ? -1 : add_pick(picks, copy, copy + picks_base(copy), NULL);
 }
 
 int picks_add_end(struct picks *picks, char *path, size_t name_at, const char *problem)
 {
-    return add(picks, path, path + name_at, problem);
+    return add_pick(picks, path, path + name_at, problem);
 }
 
 int picks_add_stdin(struct picks *picks, const char *name)
 {
     char *copy = strdup(PICKS_STDIN);
 
-    return copy == NULL ? -1 : add(picks, copy, name, NULL);
+    return copy == NULL ? -1 : add_pick(picks, copy, name, NULL);
 }
 
 /* ---- Folders ------------------------------------------------------------------------------------------- */
@@ -77,8 +77,9 @@ static int add_unreadable(struct picks *picks, const char *folder, size_t name_a
 
     if (copy == NULL)
         return -1;
-    return add(picks, copy, copy + (name_at < length ? name_at : length), "cannot read this folder") == -1 ? -1
-                                                                                                           : 1;
+    return add_pick(picks, copy, copy + (name_at < length ? name_at : length), "cannot read this folder") == -1
+               ? -1
+               : 1;
 }
 
 /* What is in a folder, in the order of names. 0; 1: it can't be read; or -1. The root's path is empty here, so that others can follow it. */
@@ -105,7 +106,7 @@ static int add_folder(struct picks *picks, const char *path, size_t name_at)
 /* Takes path over. */
 static int add_kind(struct picks *picks, char *path, const char *name, enum transfer_kind kind)
 {
-    int result = add(picks, path, name, NULL);
+    int result = add_pick(picks, path, name, NULL);
 
     if (result == 0)
         picks->list[picks->count - 1].kind = kind;
@@ -116,8 +117,9 @@ static int add_link(struct picks *picks, char *path, const char *name)
 {
     if ((picks->takes & PICKS_LINKS) != 0)
         return add_kind(picks, path, name, TRANSFER_LINK);
-    return add(picks, path, name,
-               "it is a symbolic link in a folder: name it by itself to send its file, or send links (-A)");
+    return add_pick(
+        picks, path, name,
+        "it is a symbolic link in a folder: name it by itself to send its file, or send links (-A)");
 }
 
 /* A folder follows what is in it, so that this does not change its time. Takes path over. A folder whose name can't be
@@ -129,11 +131,11 @@ static int add_found(struct picks *picks, char *path, size_t name_at)
     struct stat status;
 
     if (problem != NULL || lstat(path, &status) == -1)
-        return add(picks, path, name, problem);
+        return add_pick(picks, path, name, problem);
     if (S_ISLNK(status.st_mode))
         return add_link(picks, path, name);
     if (!S_ISDIR(status.st_mode)) /* only to open a device or a FIFO can do something to it */
-        return add(picks, path, name, S_ISREG(status.st_mode) ? NULL : "it is not a regular file");
+        return add_pick(picks, path, name, S_ISREG(status.st_mode) ? NULL : "it is not a regular file");
     int result = add_folder(picks, path, name_at);
 
     if (result == 0 && (picks->takes & PICKS_FOLDERS) != 0)

@@ -16,7 +16,7 @@
 #define WIPE "\r\x1b[K" /* to the start of the line, and clear it */
 
 /* Between two characters. */
-static void cut(char *name)
+static void cut_name(char *name)
 {
     size_t length = PROGRESS_NAME;
 
@@ -31,7 +31,7 @@ static void set_name(struct progress *progress, const char *name)
 {
     snprintf(progress->name, sizeof(progress->name), "%s", name);
     terminal_filter(progress->name);
-    cut(progress->name);
+    cut_name(progress->name);
 }
 
 static const char *bytes_text(uint64_t bytes, char out[TEXT])

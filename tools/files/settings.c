@@ -35,7 +35,7 @@ static const struct option names[] = {{"address", required_argument, NULL, 'a'},
                                       {"help", no_argument, NULL, 'h'},
                                       {NULL, 0, NULL, 0}};
 
-static _Noreturn void help(void)
+static _Noreturn void print_help(void)
 {
     printf("usage: exs-serve [OPTION...] DIR\n"
            "  -a, --address ADDR      listen on this name or number (127.0.0.1; 0.0.0.0 or :: for every one)\n"
@@ -56,7 +56,7 @@ static _Noreturn void help(void)
     exit(standard_flush("exs-serve", "cannot print the help"));
 }
 
-static int number(int option, long low, long high)
+static int number_option(int option, long low, long high)
 {
     long value = options_number(optarg, low, high);
 
@@ -66,7 +66,7 @@ static int number(int option, long low, long high)
     return (int)value;
 }
 
-static uint64_t bytes(int option)
+static uint64_t bytes_option(int option)
 {
     uint64_t value;
 
@@ -95,28 +95,28 @@ static void read_option(int option, char **argv, struct settings *s)
         s->limits.syncs = true;
         break;
     case 't':
-        s->patience = number('t', 1, PATIENCE_MAX);
+        s->patience = number_option('t', 1, PATIENCE_MAX);
         break;
     case 'r':
-        s->rate = bytes('r');
+        s->rate = bytes_option('r');
         break;
     case 'c':
-        s->of_one = number('c', 1, CONNECTIONS_MAX);
+        s->of_one = number_option('c', 1, CONNECTIONS_MAX);
         break;
     case 's':
-        s->limits.file = bytes('s');
+        s->limits.file = bytes_option('s');
         break;
     case 'S':
-        s->limits.total = bytes('S');
+        s->limits.total = bytes_option('S');
         break;
     case 'n':
-        s->limits.files = (uint64_t)number('n', 1, INT32_MAX);
+        s->limits.files = (uint64_t)number_option('n', 1, INT32_MAX);
         break;
     case 'k':
-        s->limits.keep = number('k', 0, INT32_MAX - 1);
+        s->limits.keep = number_option('k', 0, INT32_MAX - 1);
         break;
     case 'h':
-        help();
+        print_help();
     default:
         options_unknown("exs-serve", argv, LETTERS, option);
     }

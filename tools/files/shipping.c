@@ -19,7 +19,7 @@ struct shipping {
     bool is_over;             /* the server can't be reached */
 };
 
-static void settle(struct shipping *s, struct pick *pick, int result)
+static void settle_pick(struct shipping *s, struct pick *pick, int result)
 {
     const struct outlet *outlet = s->outlet;
     const struct account_file file = {.path = pick->path,
@@ -45,17 +45,17 @@ void shipping_leave_out(struct account *account, const struct picks *picks)
             account_left_out(account, picks->list[i].path);
 }
 
-static struct parcel *filling(struct shipping *s)
+static struct parcel *filling_parcel(struct shipping *s)
 {
     return &s->parcels[s->turn % 2];
 }
 
-static struct parcel *sent(struct shipping *s)
+static struct parcel *sent_parcel(struct shipping *s)
 {
     return &s->parcels[(s->turn + 1) % 2];
 }
 
-static void empty(struct parcel *parcel)
+static void empty_parcel(struct parcel *parcel)
 {
     parcel->length = 0;
     parcel->count = parcel->answered = 0;
@@ -64,22 +64,22 @@ static void empty(struct parcel *parcel)
 /* The first one without a reply has failed, and those behind it are sent again, by another connection. */
 static void start_over(struct shipping *s, struct pick *pick)
 {
-    settle(s, pick, -1);
+    settle_pick(s, pick, -1);
     s->next = (size_t)(pick - s->picks->list) + 1;
     client_hang_up(&s->outlet->client);
-    empty(&s->parcels[0]);
-    empty(&s->parcels[1]);
+    empty_parcel(&s->parcels[0]);
+    empty_parcel(&s->parcels[1]);
 }
 
 static bool has_connection(struct shipping *s, struct pick *pick)
 {
     struct client *client = &s->outlet->client;
-    bool is_idle = sent(s)->count == 0;
+    bool is_idle = sent_parcel(s)->count == 0;
 
     if (client->sock == -1 ? client_reach(client, client->addresses) == 0
                            : !is_idle || client_renew(client) == 0)
         return true;
-    settle(s, pick, -1);
+    settle_pick(s, pick, -1);
     shipping_leave_out(s->account, s->picks);
     s->is_over = true;
     return false;
@@ -88,7 +88,7 @@ static bool has_connection(struct shipping *s, struct pick *pick)
 /* Receives all replies to the parcel that was sent. False: one has failed. */
 static bool finish_sent(struct shipping *s)
 {
-    struct parcel *parcel = sent(s);
+    struct parcel *parcel = sent_parcel(s);
 
     while (parcel->answered < parcel->count) {
         struct pick *pick = parcel->items[parcel->answered].pick;
@@ -97,23 +97,24 @@ static bool finish_sent(struct shipping *s)
             start_over(s, pick);
             return false;
         }
-        settle(s, pick, 0);
+        settle_pick(s, pick, 0);
     }
-    empty(parcel);
+    empty_parcel(parcel);
     return true;
 }
 
 /* Sends what was filled, and then takes the replies to the one before it. */
 static bool send_filled(struct shipping *s)
 {
-    struct parcel *parcel = filling(s);
+    struct parcel *parcel = filling_parcel(s);
 
     if (parcel->count == 0)
         return finish_sent(s);
     if (!has_connection(s, parcel->items[0].pick))
         return false;
     if (parcel_send(parcel, s->outlet) == -1) {
-        start_over(s, sent(s)->count > 0 ? sent(s)->items[sent(s)->answered].pick : parcel->items[0].pick);
+        start_over(s, sent_parcel(s)->count > 0 ? sent_parcel(s)->items[sent_parcel(s)->answered].pick
+                                                : parcel->items[0].pick);
         return false;
     }
     if (!finish_sent(s))
@@ -126,7 +127,7 @@ static void send_large(struct shipping *s, struct pick *pick)
 {
     if (!send_filled(s) || !finish_sent(s) || !has_connection(s, pick))
         return;
-    settle(s, pick, outlet_file(s->outlet, pick->path, pick->named, pick->name));
+    settle_pick(s, pick, outlet_file(s->outlet, pick->path, pick->named, pick->name));
     s->next++;
 }
 
@@ -135,7 +136,7 @@ static void fail_in_order(struct shipping *s, struct pick *pick)
 {
     if (!send_filled(s) || !finish_sent(s))
         return;
-    settle(s, pick, -1);
+    settle_pick(s, pick, -1);
     s->next++;
 }
 
@@ -147,7 +148,7 @@ static void take_next(struct shipping *s)
         s->next++;
         return;
     }
-    switch (parcel_add(filling(s), s->outlet, pick)) {
+    switch (parcel_add(filling_parcel(s), s->outlet, pick)) {
     case PARCEL_TAKEN:
         s->next++;
         break;

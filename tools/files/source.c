@@ -29,8 +29,8 @@ static int open_below(int top, const char *found)
     return fd;
 }
 
-/* What was found in a folder may be another thing when its turn comes, by whoever may write there: behind what
- * was named no symbolic link is followed, and nothing but a file is opened. */
+/* A user who can write to a folder may replace a name after it was listed. Therefore no symbolic link is followed below
+ * the path that the user named, and only regular files are opened. */
 static int open_found(const char *path, size_t named)
 {
     char *name = strndup(path, named);

@@ -82,7 +82,7 @@ void store_close(struct store *store)
     errno = saved;
 }
 
-/* Drops what is kept until so much may come. */
+/* Drops kept files until there is space for this number of bytes and files. */
 static void make_room(struct store *store, uint64_t bytes, uint64_t files)
 {
     const struct store_limits *limits = &store->limits;
@@ -180,7 +180,7 @@ int store_begin(struct store *store, struct incoming *file, const char *name,
     file->written = 0;
     file->fd = file->folder = -1;
     make_room(store, 0, 1);
-    if (store->files >= store->limits.files) { /* which store_refuses has told whoever asked it */
+    if (store->files >= store->limits.files) { /* store_refuses() has reported this */
         errno = EDQUOT;
         return -1;
     }
@@ -235,7 +235,7 @@ int store_write(struct incoming *file, const void *data, size_t length, uint64_t
     const char *next = data;
 
     make_room(store, length, 0);
-    if (length > store->limits.total - store->bytes) { /* others have come meanwhile */
+    if (length > store->limits.total - store->bytes) { /* others have arrived since */
         errno = EDQUOT;
         return -1;
     }
@@ -274,7 +274,7 @@ static int is_anothers(const struct incoming *file)
     return status.st_dev != file->device || status.st_ino != file->inode;
 }
 
-/* 0, or -1 and errno: ESTALE where the temporary name is another file's, or nobody's. */
+/* 0, or -1 and errno: ESTALE if the temporary name belongs to another file, or to none. */
 static int check_temporary(const struct incoming *file)
 {
     int other = is_anothers(file);
@@ -307,7 +307,7 @@ static void give_back(struct incoming *file)
     errno = saved;
 }
 
-/* What the client's file has, but for permissions that nobody is to have here; where a file system keeps no
+/* The permissions of the client's file, but for those that no file may have here; where a file system keeps no
  * such thing, the file is stored without. */
 static void keep_details(const struct incoming *file)
 {

@@ -72,7 +72,7 @@ const char *transfer_read_details(const unsigned char in[TRANSFER_DETAILS], stru
 {
     uint64_t mode = bytes_get(in, 2), flags = bytes_get(in + 2, 2);
 
-    header->mode = mode & 0777; /* nobody's file runs as its owner here */
+    header->mode = mode & 0777; /* no received file runs as its owner */
     header->asks = (flags & TRANSFER_ASKS) != 0;
     header->kind = (flags & TRANSFER_IS_LINK) != 0     ? TRANSFER_LINK
                    : (flags & TRANSFER_IS_FOLDER) != 0 ? TRANSFER_FOLDER

@@ -17,7 +17,7 @@ struct listing {
     size_t count, room;
 };
 
-static int keep(void *context, const struct transfer_entry *entry, const char *name)
+static int keep_entry(void *context, const struct transfer_entry *entry, const char *name)
 {
     struct listing *listing = context;
 
@@ -38,7 +38,7 @@ static int keep(void *context, const struct transfer_entry *entry, const char *n
     return 0;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
     const struct listed *one = a, *other = b;
 
@@ -52,16 +52,16 @@ static void free_listing(struct listing *listing)
     free(listing->list);
 }
 
-static int ask(struct fetch *fetch, const char *name, struct listing *listing)
+static int ask_listing(struct fetch *fetch, const char *name, struct listing *listing)
 {
     char path[TRANSFER_PATH_MAX + 1];
 
     if (snprintf(path, sizeof(path), "%s/", name) >= (int)sizeof(path))
         return client_failed_text(&fetch->client, "cannot be asked for", "its name is too long");
-    if (fetch_list(fetch, path, keep, listing) == -1)
+    if (fetch_list(fetch, path, keep_entry, listing) == -1)
         return -1;
     if (listing->count > 0)
-        qsort(listing->list, listing->count, sizeof(*listing->list), compare);
+        qsort(listing->list, listing->count, sizeof(*listing->list), compare_names);
     return 0;
 }
 
@@ -104,7 +104,7 @@ static int add_inner(struct picks *picks, struct fetch *fetch, char *path, size_
 
     if (client_renew(&fetch->client) == -1)
         result = -1;
-    else if (ask(fetch, path, &listing) == 0)
+    else if (ask_listing(fetch, path, &listing) == 0)
         result = add_folder(picks, fetch, path, name_at, &listing);
     else {
         free_listing(&listing);
@@ -205,7 +205,7 @@ static int add_itself(struct picks *picks, struct fetch *fetch, const char *name
 int wishes_add_tree(struct picks *picks, struct fetch *fetch, const char *name)
 {
     struct listing listing = {0};
-    int result = ask(fetch, name, &listing);
+    int result = ask_listing(fetch, name, &listing);
 
     const struct transfer_entry folder = {.kind = TRANSFER_FOLDER, .details = fetch->folder};
 
@@ -250,7 +250,7 @@ static void print_json(FILE *out, const char *name, const struct listed *listed)
 int wishes_list(FILE *out, struct fetch *fetch, const char *name, bool json)
 {
     struct listing listing = {0};
-    int result = ask(fetch, name, &listing);
+    int result = ask_listing(fetch, name, &listing);
 
     for (size_t i = 0; i < listing.count && result == 0; i++)
         (json ? print_json : print_line)(out, name, &listing.list[i]);

@@ -43,7 +43,7 @@ static bool is_same_host(const struct sockaddr_storage *a, const struct sockaddr
 }
 
 /* The software device has every address, also those that its list has no space for. */
-static bool leads(const exs_device_t *device, const struct sockaddr_storage *from)
+static bool device_leads(const exs_device_t *device, const struct sockaddr_storage *from)
 {
     if (strcmp(device->exs_kind, "soft") == 0)
         return true;
@@ -67,7 +67,7 @@ struct choice choice_make(const exs_device_t *devices, int count, const struct s
         return choice;
     }
     for (int i = 0; i < count && choice.device == NULL; i++) {
-        if (leads(&devices[i], &choice.from))
+        if (device_leads(&devices[i], &choice.from))
             choice.device = &devices[i];
     }
     if (choice.device == NULL)

@@ -22,7 +22,7 @@
 
 #define LETTERS "jh"
 
-static _Noreturn void help(void)
+static _Noreturn void print_help(void)
 {
     printf("usage: exs-info [OPTION...] [ADDRESS...]\n"
            "  -j, --json     say it as one object of JSON\n"
@@ -43,7 +43,7 @@ static bool read_options(int argc, char **argv)
     opterr = 0;
     while ((option = getopt_long(argc, argv, ":" LETTERS, longs, NULL)) != -1) {
         if (option == 'h')
-            help();
+            print_help();
         if (option != 'j')
             options_unknown("exs-info", argv, LETTERS, option);
         json = true;
@@ -51,7 +51,7 @@ static bool read_options(int argc, char **argv)
     return json;
 }
 
-static _Noreturn void fail(const char *what)
+static _Noreturn void exit_failing(const char *what)
 {
     fprintf(stderr, "exs-info: %s: %s\n", what, strerror(errno));
     exit(1);
@@ -67,15 +67,15 @@ static exs_device_t *get_devices(int *count)
         room = *count;
         more = realloc(devices, (size_t)room * sizeof(*devices));
         if (more == NULL)
-            fail("cannot list devices");
+            exit_failing("cannot list devices");
         devices = more;
     }
     if (*count == -1)
-        fail("cannot list devices");
+        exit_failing("cannot list devices");
     return devices;
 }
 
-static struct choice choose(const exs_device_t *devices, int count, const char *name)
+static struct choice choose_device(const exs_device_t *devices, int count, const char *name)
 {
     struct choice choice = {0};
     char why[RESOLVE_TEXT_MAX];
@@ -99,7 +99,7 @@ int main(int argc, char **argv)
     standard_open();
     json = read_options(argc, argv);
     if (exs_init(EXS_VERSION) == -1)
-        fail("cannot start (EXS_DEBUG=1 says why)");
+        exit_failing("cannot start (EXS_DEBUG=1 says why)");
     if (info.setting == NULL || info.setting[0] == '\0')
         info.setting = "auto";
     info.devices = devices = get_devices(&info.count);
@@ -108,9 +108,9 @@ int main(int argc, char **argv)
     struct choice *choices = calloc((size_t)info.asked + 1, sizeof(*choices));
 
     if (choices == NULL)
-        fail("cannot ask");
+        exit_failing("cannot ask");
     for (int i = 0; i < info.asked; i++) {
-        choices[i] = choose(devices, info.count, info.names[i]);
+        choices[i] = choose_device(devices, info.count, info.names[i]);
         all = all && choices[i].device != NULL;
         terminal_filter(info.names[i]);
     }

@@ -39,7 +39,7 @@ static void own_context(const struct ibv_context *context)
     atomic_store(&used, true);
 }
 
-static void forked(void)
+static void mark_stale(void)
 {
     atomic_store(&stale, atomic_load(&used));
 }
@@ -48,7 +48,7 @@ static void forked(void)
  */
 static void fork_init(void)
 {
-    pthread_atfork(NULL, NULL, forked);
+    pthread_atfork(NULL, NULL, mark_stale);
     if (ibv_is_fork_initialized() == IBV_FORK_DISABLED)
         ibv_fork_init();
 }
@@ -75,7 +75,7 @@ static void destroy_event_channel(struct rdma_event_channel *channel)
     rdma_destroy_event_channel(channel);
 }
 
-static int fails(int error)
+static int fail_with(int error)
 {
     errno = error;
     return -1;
@@ -122,7 +122,7 @@ static int bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
     struct sockaddr *plain = rdma_plain_address(addr, &room);
 
     if (is_elsewhere(plain))
-        return fails(EADDRNOTAVAIL);
+        return fail_with(EADDRNOTAVAIL);
     int result = rdma_bind_addr(id, plain);
 
     if (result == 0)
@@ -136,9 +136,9 @@ static int resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct sock
     struct sockaddr *from = rdma_plain_address(src, &from_room), *to = rdma_plain_address(dst, &to_room);
 
     if (from != NULL && is_elsewhere(from))
-        return fails(EADDRNOTAVAIL);
+        return fail_with(EADDRNOTAVAIL);
     if (is_elsewhere(to))
-        return fails(ENODEV);
+        return fail_with(ENODEV);
     if (id->route.addr.src_addr.sa_family == AF_INET6) /* bound, to an address of the other kind */
         to = dst;
     return rdma_resolve_addr(id, from, to, timeout_ms);
@@ -173,7 +173,7 @@ static int destroy_comp_channel(struct ibv_comp_channel *channel)
     return ibv_destroy_comp_channel(channel);
 }
 
-static int harvest(struct ibv_comp_channel *channel, struct harvest *into)
+static int harvest_events(struct ibv_comp_channel *channel, struct harvest *into)
 {
     return rdma_harvest(ibv_get_cq_event, channel, into);
 }
@@ -218,7 +218,7 @@ const struct device rdma_device = {
     .destroy_cq = ibv_destroy_cq,
     .get_cq_event = ibv_get_cq_event,
     .ack_cq_events = ibv_ack_cq_events,
-    .harvest = harvest,
+    .harvest = harvest_events,
     .create_verbs_qp = ibv_create_qp,
     .destroy_verbs_qp = ibv_destroy_qp,
     .modify_qp = ibv_modify_qp,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_link.c - which link carries the packets of a connection (EXS_LINK): shared memory where both ends allow it
- * and can share, else the TCP connection where both ends allow that, else UDP. EXS_DEBUG says which, and why; and
- * bytes go both ways on each.
+ * test_link.c - the link that carries the packets of a connection (EXS_LINK): shared memory if both ends allow
+ * it and can share memory, otherwise the TCP connection if both ends allow that, otherwise UDP. Each test
+ * checks the device's counters, the reason that EXS_DEBUG logs, and that bytes arrive in both directions.
  */
 #include "check/support/abstract.h"
 #include "check/support/self.h"
@@ -20,11 +20,11 @@
 
 enum { MANY = 150, BYTES = 300000, STUCK = 8 << 20 };
 
-static FILE *log_lines; /* what goes to standard error */
+static FILE *log_lines; /* replaces standard error */
 static struct soft_cm_counters before;
 
-/* The library's, in place of the C library's: one that succeeds may leave whatever errno it likes, which is no
- * reason for anything. */
+/* Replaces the C library's function for the library. A call that succeeds may leave any value in errno, so the
+ * library must not use that value as a reason for anything. */
 int getpeername(int fd, struct sockaddr *address, socklen_t *length)
 {
     int result = (int)syscall(SYS_getpeername, fd, address, length);
@@ -51,7 +51,7 @@ static void begin(const char *link)
     soft_query_cm_counters(&before);
 }
 
-/* Lines of this file with this in them. */
+/* Returns the number of lines of FILE that contain `what`. */
 static int count_lines(FILE *file, const char *what)
 {
     char line[512];
@@ -72,7 +72,7 @@ static int count_maps(void)
     return count;
 }
 
-/* So many ends of connections since begin(). */
+/* Checks the number of endpoints on each link since begin(), and that the log has one line for each. */
 static void expect_ends(unsigned by_shm, unsigned by_tcp, unsigned by_udp)
 {
     struct soft_cm_counters now;
@@ -92,7 +92,7 @@ static void pass_both_ways(struct pair *pair)
     pass_bytes(pair->server_box, pair->server, pair->client_box, pair->client, BYTES, 2);
 }
 
-/* ---- What is asked for --------------------------------------------------------------------------------- */
+/* ---- Links that EXS_LINK names ------------------------------------------------------------------------- */
 
 static const struct asked {
     const char *link, *carried_by;
@@ -106,7 +106,7 @@ static bool has_option(int fd, int option, int wanted)
     return getsockopt(fd, SOL_SOCKET, option, &value, &length) == 0 && value == wanted;
 }
 
-/* Open descriptors that are IPv4 sockets of this kind, but for those that listen. */
+/* Returns the number of open IPv4 sockets of the given type, without listening ones. */
 static int count_sockets(int wanted)
 {
     int count = 0;
@@ -117,7 +117,7 @@ static int count_sockets(int wanted)
     return count;
 }
 
-/* Each end of a connection by TCP has its number and one socket. */
+/* Each endpoint of a connection over TCP needs two descriptors: the socket's number, and one TCP socket. */
 START_TEST(one_descriptor_by_tcp)
 {
     struct inbox client, server;
@@ -147,13 +147,13 @@ START_TEST(one_descriptor_by_tcp)
 }
 END_TEST
 
-/* Both ends, and a listener's before that, have the congestion control that the environment names. */
+/* Both ends of a connection and the listener use the congestion control algorithm that the environment names. */
 START_TEST(congestion_control_by_name)
 {
     struct pair pair;
     int count = 0;
 
-    must(setenv("EXS_TCP_CONGESTION", "reno", 1)); /* every kernel has it, and lets every user have it */
+    must(setenv("EXS_TCP_CONGESTION", "reno", 1)); /* every kernel has reno and allows it to every user */
     begin("tcp");
     pair_open(&pair, AF_INET, SOCK_STREAM);
     for (int fd = 0; fd < 4096; fd++) {
@@ -172,7 +172,7 @@ START_TEST(congestion_control_by_name)
 }
 END_TEST
 
-/* How many of the TCP connections' ends give an outage this time, ms. */
+/* Returns the number of connected TCP sockets whose TCP_USER_TIMEOUT is the given time, in ms. */
 static int count_outages(int milliseconds)
 {
     int count = 0;
@@ -194,7 +194,8 @@ static void set_outage(int socket, int milliseconds)
     must(exs_setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds));
 }
 
-/* An application says how long an outage may last: before it connects, of what it accepts, and later. */
+/* An application sets the longest outage (TCP_USER_TIMEOUT) before it connects, on a listener, or on a
+ * connected socket. */
 START_TEST(outage_by_option)
 {
     struct address address;
@@ -234,7 +235,8 @@ START_TEST(outage_by_option)
 }
 END_TEST
 
-/* A connection by UDP keeps its sockets beside others by TCP, which close them when it has ended. */
+/* A connection over UDP keeps its UDP sockets while other connections use TCP. After it has closed, the next
+ * connection over TCP closes them. */
 START_TEST(sockets_of_udp_beside_tcp)
 {
     struct inbox client, server;
@@ -283,8 +285,7 @@ START_TEST(what_is_asked_for_is_used)
 }
 END_TEST
 
-/* Two connections of the same queues, each by a link of its own: the first needs no other, and the second does.
- */
+/* Two connections of the same queues use different links, one opened after the other. */
 START_TEST(one_link_after_the_other)
 {
     const char *first = _i == 0 ? "shm" : "udp", *second = _i == 0 ? "udp" : "shm";
@@ -308,10 +309,10 @@ START_TEST(one_link_after_the_other)
 }
 END_TEST
 
-/* ---- Where it can't be --------------------------------------------------------------------------------- */
+/* ---- Where memory cannot be shared --------------------------------------------------------------------- */
 
-/* With a listener that began with the one setting, and a client that begins with the other, memory is not shared, since
- * `because`: TCP carries the packets. */
+/* The listener starts with one value of EXS_LINK and the client with another. They do not share memory, for the
+ * reason `because`, and TCP carries the packets. */
 static void connect_by_tcp(const char *listener_has, const char *client_has, const char *because)
 {
     struct address address;
@@ -350,7 +351,7 @@ START_TEST(no_memory_can_be_made)
 }
 END_TEST
 
-/* All at once: many more than are looked at, at each look. */
+/* Many connections at once over shared memory, more than one poll processes. */
 START_TEST(many_on_one_queue)
 {
     static exs_acceptaddr_t wanted[MANY];
@@ -377,7 +378,7 @@ START_TEST(many_on_one_queue)
     }
     soft_query_cm_counters(&now);
     ck_assert_uint_eq(now.by_shm - before.by_shm, 2 * MANY);
-    for (int i = 0; i < MANY; i++) /* any two: each pair is of one queue */
+    for (int i = 0; i < MANY; i++) /* any client with any server socket: all use one queue */
         must(exs_send(client[i], &i, sizeof i, 0, box.queue, NULL, NULL));
     for (int i = 0; i < MANY; i++) {
         static int got[MANY];
@@ -435,7 +436,8 @@ static int accept_child(struct child *child, int listener, const struct address 
     return wanted.exs_socket;
 }
 
-/* Sends to a client of another process; `by_tcp`, `by_udp`: which link this end shall have chosen, and why. */
+/* Sends to a client in another process. `by_tcp` and `by_udp` are the numbers of endpoints in this process that
+ * use each link, `because` the logged reason. */
 static void send_to(const char *link, const struct client *other, unsigned by_tcp, unsigned by_udp,
                     const char *because)
 {
@@ -467,7 +469,7 @@ static void send_to(const char *link, const struct client *other, unsigned by_tc
 START_TEST(another_user_shares_nothing)
 {
     if (geteuid() != 0)
-        return; /* who could become another? */
+        return; /* only root can become another user */
     send_to("shm", &other_user, 1, 0, "the peer offers no memory");
 }
 END_TEST
@@ -485,7 +487,7 @@ static const struct differing {
     {"udp", {0, "auto"}, 0, 1, "goes by udp because EXS_LINK says so"},
 };
 
-/* The best link that both allow. */
+/* The ends name different links: the connection uses the best one that both allow. */
 START_TEST(ends_ask_for_different_links)
 {
     const struct differing *row = &differing[_i];
@@ -494,7 +496,7 @@ START_TEST(ends_ask_for_different_links)
 }
 END_TEST
 
-/* Fills the queue of the listener's abstract socket, which any user can connect to. */
+/* Fills the backlog of the listener's abstract socket, to which any user can connect. */
 static void stranger(int fd, void *arg)
 {
     struct address address;
@@ -510,7 +512,8 @@ static void stranger(int fd, void *arg)
     hear(fd, &go, 1);
 }
 
-/* That keeps no connection from shared memory: a client finds the socket in its user's directory first. */
+/* Another user has filled the abstract socket's backlog. Connections use shared memory all the same, because a
+ * client tries the socket in its user's directory first. */
 START_TEST(strangers_take_all_places)
 {
     struct child child;
@@ -539,8 +542,8 @@ START_TEST(strangers_take_all_places)
 }
 END_TEST
 
-/* A peer that is stopped with a full ring costs neither time nor other connections anything; it goes on where
- * it was. */
+/* A peer that is stopped with a full ring costs no CPU time and does not delay other connections. When it
+ * continues, so does its connection. */
 START_TEST(a_stopped_peer_is_waited_for)
 {
     struct child child;
@@ -563,7 +566,7 @@ START_TEST(a_stopped_peer_is_waited_for)
     pass_both_ways(&others);
     double cpu = seconds_of_cpu();
     inbox_quiet(&box, 500);
-    ck_assert_double_lt(seconds_of_cpu() - cpu, 0.25); /* of 0.5: it sleeps */
+    ck_assert_double_lt(seconds_of_cpu() - cpu, 0.25); /* of 0.5 s: the thread sleeps */
     must(kill(child.pid, SIGCONT));
     tell(child.fd, "g", 1);
     take_good(&box, EXS_EVT_SEND, server);
@@ -584,7 +587,7 @@ int main(void)
     TCase *here = add_bare_case(suite, "here", 30), *others = add_bare_case(suite, "others", 30);
 
     if (on_rdma())
-        return 0; /* a NIC is its own link */
+        return 0; /* a NIC has only its own link */
     tcase_add_loop_test(here, what_is_asked_for_is_used, 0, COUNT(asked));
     tcase_add_test(here, one_descriptor_by_tcp);
     tcase_add_test(here, congestion_control_by_name);

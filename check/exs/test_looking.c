@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_looking.c - whoever looks again and again, by calls or in a loop, on the embedded device's shared
- * memory: a loop is not gone through for each event, and what comes when nobody looks any more is not lost.
+ * test_looking.c - busy polling on the software device's shared memory, by blocking calls or in a libev loop:
+ * the loop needs no iteration for each event, and nothing that arrives after polling has stopped is lost.
  *
- * Time comes by here, where `own_clock`: that of a thread only goes on where it looks at it, so that a busy
- * machine does not seem contended to it. The service thread has the system's.
+ * The test replaces the clock. Where `own_clock` is set, the time of a thread advances only when that thread
+ * reads it, so that a busy machine does not look like CPU contention to the library. The service thread uses
+ * the system's clock.
  */
 #include "check/support/support.h"
 
@@ -21,7 +22,7 @@ static void init_looking(void)
     init_library();
 }
 
-/* ---- By calls ------------------------------------------------------------------------- */
+/* ---- Blocking calls ------------------------------------------------------------------- */
 
 static void round_trip(int from_and_to, char byte)
 {
@@ -67,7 +68,7 @@ START_TEST(who_calls_looks)
 }
 END_TEST
 
-/* Its device takes what comes, all the same, and says so. */
+/* The client stops polling. Its device receives the data all the same and wakes it. */
 START_TEST(whoever_stops_is_rung_for)
 {
     struct pair pair;
@@ -78,7 +79,7 @@ START_TEST(whoever_stops_is_rung_for)
     for (int i = 0; i < 8; i++) {
         ck_assert_int_eq(exs_blocking_send(pair.server, &byte, 1, 0, NULL), 1);
         ck_assert_int_eq(exs_blocking_recv(pair.client, &byte, 1, 0, NULL), 1);
-        /* Now the client looks no more: the answers to these are its service thread's. */
+        /* The client does not poll now: its service thread sends the acknowledgements of these. */
         for (int more = 0; more < 4; more++)
             ck_assert_int_eq(exs_blocking_send(pair.server, &byte, 1, 0, NULL), 1);
         for (int more = 0; more < 4; more++)
@@ -88,13 +89,13 @@ START_TEST(whoever_stops_is_rung_for)
 }
 END_TEST
 
-/* ---- In a loop ------------------------------------------------------------------------ */
+/* ---- A libev loop --------------------------------------------------------------------- */
 
 struct game {
     struct pair pair;
     int rounds;
     char byte;
-    bool stops; /* the watcher, in the middle, from its callback */
+    bool stops; /* the callback stops the watcher every 16 rounds */
 };
 
 static void ask(struct game *game)
@@ -114,14 +115,15 @@ static void answered(EV_P_ exs_ev *w, exs_event_t *events, int count)
     ck_assert_int_eq(events->exs_evt_errno, 0);
     if (++game->rounds < ROUNDS)
         ask(game);
-    /* And looks no more, in the end either: a second is a million looks here, and each makes way for others. */
+    /* Stop polling, also after the last round: on the test's clock, polling for a second means a million polls,
+     * each of which yields the CPU. */
     if (game->rounds == ROUNDS || (game->stops && game->rounds % 16 == 0)) {
         exs_ev_stop(EV_A_ w);
         ev_break(EV_A_ EVBREAK_ALL);
     }
 }
 
-/* A listener among the guests of the queue, as every server has one. */
+/* Attaches a listener's queue to the queue, as every server does. */
 static int listen_on(exs_qhandle_t queue)
 {
     static exs_acceptaddr_t accepted;
@@ -134,7 +136,7 @@ static int listen_on(exs_qhandle_t queue)
     return listener;
 }
 
-/* What connecting has taught the library: the machine may have been contended then. */
+/* Resets what the library has measured while connecting, when the CPU may have been contended. */
 static void forget(exs_qhandle_t queue)
 {
     const exs_qattr_t looks = {.exs_wait = EXS_WAIT_ADAPTIVE, .exs_wait_us = EXS_WAIT_US_MAX};
@@ -185,7 +187,7 @@ START_TEST(a_loop_is_not_gone_through)
 }
 END_TEST
 
-/* One that is started again misses nothing that came meanwhile. */
+/* A watcher that is started again misses no event of the time when it was stopped. */
 START_TEST(a_stopped_watcher_looks_no_more)
 {
     struct game game = {.stops = true};

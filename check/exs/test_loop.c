@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_loop.c - event queues in libev loops: no wake-up is lost on any of its back-ends, an idle loop
- * sleeps, and a callback may do whatever the header says is safe.
+ * test_loop.c - event queues in libev loops: no wake-up is lost with any of libev's back-ends, an idle loop
+ * sleeps, and a callback may do what exs_ev.h says is safe.
  */
 #include "check/support/player.h"
 
@@ -26,7 +26,7 @@ static void too_late(EV_P_ ev_timer *w, int revents)
     ck_abort_msg("a wake-up was lost: the loop sleeps, and nothing is over");
 }
 
-/* Run until somebody breaks the loop or no other watcher is left, but not for ever. */
+/* Runs the loop until a callback breaks it or no other watcher is left; fails after WAIT_MS. */
 static void run_loop(EV_P)
 {
     ev_timer limit;
@@ -115,7 +115,7 @@ START_TEST(one_queue)
 }
 END_TEST
 
-/* The loop watches the queues of the operations only, not those of the connection. */
+/* The loop watches only the queues that the operations name, not those that own the sockets. */
 START_TEST(other_queues)
 {
     EV_P = new_loop(backends[_i]);
@@ -214,11 +214,11 @@ END_TEST
 
 /* ---- What a callback may do ---------------------------------------------------------- */
 
-struct tally { /* of one watcher */
+struct tally { /* the data of one watcher */
     struct pair *pair;
     exs_qhandle_t queue;
     int callbacks, events;
-    int stop_at; /* stop the watcher when so many events have come */
+    int stop_at; /* the callback stops the watcher after this number of events */
 };
 
 static void tally_cb(EV_P_ exs_ev *w, exs_event_t *events, int count)
@@ -227,14 +227,15 @@ static void tally_cb(EV_P_ exs_ev *w, exs_event_t *events, int count)
 
     (void)events;
     ck_assert(count >= 1 && count <= EXS_EV_BATCH);
-    ck_assert_int_lt(t->events, t->stop_at); /* not once it was stopped */
+    ck_assert_int_lt(t->events, t->stop_at); /* the watcher calls nothing after it was stopped */
     t->callbacks++;
     t->events += count;
     if (t->events >= t->stop_at)
         exs_ev_stop(EV_A_ w);
 }
 
-/* Every event comes although the callback stops the watcher after a batch, and starts it again. */
+/* Every event arrives, although the callback stops the watcher after each batch and the test starts it again.
+ * */
 START_TEST(stop_and_start)
 {
     EV_P = new_loop(backends[_i]);
@@ -262,7 +263,7 @@ START_TEST(stop_and_start)
 }
 END_TEST
 
-/* Close the sockets; and when the last event has come delete the queue and free the watcher. */
+/* Closes the sockets. After the last event it deletes the queue and frees the watcher. */
 static void end_it_all(EV_P_ exs_ev *w, exs_event_t *events, int count)
 {
     struct tally *t = w->data;
@@ -420,7 +421,7 @@ static void *blocking_client(void *arg)
 
     for (int i = 0; i < ECHOES; i++) {
         ck_assert_int_eq(exs_write(pair->client, "hello", 5), 5);
-        poll(NULL, 0, 5); /* long enough for the timer to be due inside the server's call */
+        poll(NULL, 0, 5); /* long enough that the timer expires during the server's call */
         ck_assert_int_eq(exs_write(pair->client, "world", 5), 5);
         ck_assert_int_eq(exs_blocking_recv(pair->client, line, 10, MSG_WAITALL, NULL), 10);
         ck_assert_mem_eq(line, "helloworld", 10);
@@ -428,8 +429,8 @@ static void *blocking_client(void *arg)
     return NULL;
 }
 
-/* Inside the callback: a blocking receive of the second half, and a blocking send beside the next
- * asynchronous receive. */
+/* The callback makes a blocking receive of the second half, and a blocking send while the next asynchronous
+ * receive is pending. */
 static void echo_cb(EV_P_ exs_ev *w, exs_event_t *events, int count)
 {
     static char first[5];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_many.c - many queues that accept on one listener: what is watched does not grow with their number. */
+/* test_many.c - many queues that accept on one listener: the number of queues that watch it stays constant. */
 #include "check/support/support.h"
 
 #include <poll.h>
@@ -13,9 +13,9 @@
 
 enum {
     QUEUES = 1000,
-    WATCHERS = 8, /* of a listener; beside them wakes up whose accept was spent */
-    IN_LINE = 4,  /* behind these */
-    SERVED = 100, /* connections that queues of these get */
+    WATCHERS = 8, /* most queues that watch a listener; a connection wakes one more, whose accept completed */
+    IN_LINE = 4,  /* queues on the listener's standby list */
+    SERVED = 100, /* connections that are accepted from these queues */
     THREADS = 40,
     EACH = 4,
 };
@@ -25,7 +25,7 @@ static int listener;
 
 static void begin(void)
 {
-    struct rlimit limit, more = {8 * QUEUES, 8 * QUEUES}; /* who is root may have them */
+    struct rlimit limit, more = {8 * QUEUES, 8 * QUEUES}; /* only root may raise the hard limit */
 
     getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = limit.rlim_max;
@@ -53,7 +53,7 @@ static struct queue *home_of(int number)
     return home;
 }
 
-/* A loop, as far as the kernel knows. */
+/* An event loop, as the kernel sees it: an epoll instance that watches a queue. */
 struct loop {
     exs_qhandle_t queue;
     int epoll;
@@ -83,7 +83,8 @@ static void loop_close(struct loop *loop)
     must(exs_qdelete(loop->queue));
 }
 
-/* The new socket of the next accept; -1: none within WAIT_MS, *error: it failed. */
+/* Waits for the next accept's event. Returns the new socket, or -1 with the event's error in *error; fails
+ * after WAIT_MS. */
 static int loop_wait(struct loop *loop, int *error)
 {
     struct epoll_event ready;
@@ -109,7 +110,7 @@ static void loop_close_socket(struct loop *loop, int sock)
     ck_assert_int_eq(event.exs_evt_type, EXS_EVT_CLOSE);
 }
 
-/* The time has come for it to look whether others do what is to be done: no connection has woken it. */
+/* Returns whether the loop's standby timer has expired: then the timer has woken the loop, not a connection. */
 static bool is_to_look(const struct loop *loop)
 {
     struct queue *queue = xs_queue_get(loop->queue);
@@ -122,7 +123,7 @@ static bool is_to_look(const struct loop *loop)
     return is_due;
 }
 
-/* Wait for the loop whose event it is; the others that wake up are few. */
+/* Waits for the loop that gets the event. A connection wakes only a few other loops. */
 static struct loop *next_loop(struct loop *loops, exs_event_t *event)
 {
     static struct pollfd wait[QUEUES];
@@ -151,7 +152,8 @@ static void expect_cancelled(struct loop *loop)
     ck_assert_int_eq(event.exs_evt_errno, ECANCELED);
 }
 
-/* Each gets one, in turn; queues are deleted meanwhile, and new ones accept. */
+/* Each queue accepts one connection, in the order of the accepts. Queues are deleted, and new ones accept, in
+ * between. */
 START_TEST(thousand_queues)
 {
     static struct loop loops[QUEUES];
@@ -223,7 +225,8 @@ static void *connect_some(void *arg)
     return NULL;
 }
 
-/* As many connections as they all together accept: the last one comes to whoever still waits. */
+/* As many connections as all accepts of the threads together: each thread gets its connections, also the last
+ * one. */
 START_TEST(loops_of_threads)
 {
     static struct loop loops[THREADS];
@@ -242,7 +245,7 @@ START_TEST(loops_of_threads)
 }
 END_TEST
 
-/* How many watch the listener. */
+/* Returns the number of queues that are attached to the listener's owner. */
 static int watchers(void)
 {
     struct queue *home = home_of(listener);
@@ -269,9 +272,9 @@ static bool stands_in_line(const struct loop *loop)
     return on_standby;
 }
 
-#define LINE_LOOK_S 0.1 /* so rarely does whoever stands in line look */
+#define LINE_LOOK_S 0.1 /* the shortest interval of a standby queue's timer */
 
-/* Does it wake up no more often than that, for nothing? */
+/* The loop wakes up without an event at most once in LINE_LOOK_S. */
 static void expect_few_wakes(struct loop *loop)
 {
     struct epoll_event ready;
@@ -290,7 +293,7 @@ static void expect_few_wakes(struct loop *loop)
     ck_assert_msg(count <= (int)(took / LINE_LOOK_S) + 1, "it woke up %d times in %g s", count, took);
 }
 
-/* Of those that watch none has a turn: what they are to do is done by those in line. */
+/* The queues that watch the listener are not polled. The standby queues do their work. */
 START_TEST(busy_watchers)
 {
     struct loop loops[WATCHERS + IN_LINE];
@@ -304,7 +307,7 @@ START_TEST(busy_watchers)
         ck_assert_int_eq(stands_in_line(&loops[i]), i >= WATCHERS);
     for (int i = 0; i < COUNT(loops); i++)
         threads[i] = thread_start(connect_one, &clients[i]);
-    for (int i = COUNT(loops) - 1; i >= 0; i--) { /* the watchers last */
+    for (int i = COUNT(loops) - 1; i >= 0; i--) { /* the standby queues first */
         sock = loop_wait(&loops[i], &error);
         ck_assert_int_eq(error, 0);
         loop_close_socket(&loops[i], sock);
@@ -327,7 +330,7 @@ START_TEST(busy_watchers)
 }
 END_TEST
 
-/* Nor do accepts in line wait longer than they may. */
+/* Accepts of standby queues also end at SO_RCVTIMEO. */
 START_TEST(time_in_line)
 {
     const struct timeval limit = {.tv_usec = 150000};
@@ -357,7 +360,7 @@ int main(void)
 
     tcase_add_test(tcase, thousand_queues);
     tcase_add_test(tcase, loops_of_threads);
-    tcase_add_loop_test(tcase, busy_watchers, 0, 2); /* an accept each, and one for all that comes */
+    tcase_add_loop_test(tcase, busy_watchers, 0, 2); /* one accept of each queue, or one multishot accept */
     tcase_add_test(tcase, time_in_line);
     return run_suite(suite);
 }

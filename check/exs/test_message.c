@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_message.c - exs_sendmsg and exs_recvmsg: the bytes of many pieces are one stream, or one message,
- * however the two ends cut it.
+ * test_message.c - exs_sendmsg and exs_recvmsg: the bytes of all segments are one stream, or one message,
+ * however the two ends divide them into segments.
  */
 #include "check/support/support.h"
 
 #define PIECES_MAX 60
-#define AREA (160 * KIB) /* of the memory that the pieces of one side lie in */
-#define COPIED (8 * KIB) /* the longest message that is copied, and registered by nobody */
+#define AREA (160 * KIB) /* bytes of memory for all segments of one side */
+#define COPIED (8 * KIB) /* the longest message that is copied and not registered */
 
-struct vector { /* pieces that lie in one area with a gap of GAP bytes before each */
+struct vector { /* segments in one area, with a gap of GAP bytes before each */
     uint8_t *area;
     exs_mhandle_t region; /* of the area, or NULL */
     exs_iovec_t pieces[PIECES_MAX];
     exs_msghdr_t message;
-    size_t length, used; /* bytes: of all pieces, and of the area */
+    size_t length, used; /* bytes: of all segments, and of the area */
 };
 #define GAP 3
 
@@ -44,7 +44,7 @@ static void vector_add(struct vector *vector, size_t length)
     vector->length += length;
 }
 
-/* The pieces, from byte number `at` of the pattern on. */
+/* Fills the segments with the pattern from byte number `at` on. */
 static void vector_fill(struct vector *vector, uint64_t at)
 {
     for (int i = 0; i < vector->message.exs_iovlen; i++) {
@@ -53,7 +53,8 @@ static void vector_fill(struct vector *vector, uint64_t at)
     }
 }
 
-/* The pieces hold so many bytes of the pattern, and nothing else came, neither behind those nor between. */
+/* The segments hold this number of bytes of the pattern, and nothing was written behind these or between the
+ * segments. */
 static void vector_check(const struct vector *vector, size_t bytes, uint64_t at)
 {
     for (int i = 0; i < vector->message.exs_iovlen; i++) {
@@ -100,7 +101,7 @@ static void receive_message(const struct pair *pair, struct vector *vector, int 
     must(exs_recvmsg(pair->server, &vector->message, flags, pair->server_box->queue, vector));
 }
 
-/* How a message is cut at either end: lengths of pieces, to the first that is negative. */
+/* How each end divides a message: the lengths of the segments, up to the first negative one. */
 static const struct cut {
     int from[8], to[8];
 } cuts[] = {
@@ -122,7 +123,7 @@ static void vector_cut(struct vector *vector, const int *lengths)
         vector_add(vector, (size_t)lengths[i]);
 }
 
-/* The receive waits for the message, or the message for the receive. */
+/* The receive is posted before the message is sent, or after it. */
 START_TEST(one_message)
 {
     int kind = _i % 4, received_first = _i / 4 % 2, registered = _i / 8 % 4;
@@ -144,7 +145,7 @@ START_TEST(one_message)
     send_message(&pair, &from);
     if (!received_first)
         receive_message(&pair, &to, MSG_WAITALL);
-    memset(from.pieces, 0xff, sizeof from.pieces); /* the array is ours again */
+    memset(from.pieces, 0xff, sizeof from.pieces); /* the call has returned: the array is the caller's again */
     pair.client_box->beside = pair.server_box;
     take_sent(&pair, &from);
     exs_evt_xfermsg_t came = take_received(&pair, &to);
@@ -158,9 +159,10 @@ START_TEST(one_message)
 }
 END_TEST
 
-/* ---- Messages of a SEQPACKET ----------------------------------------------------------------- */
+/* ---- Messages of SOCK_SEQPACKET -------------------------------------------------------------- */
 
-/* Longer or shorter than the pieces: cut off, or not all of them are filled; the next one is whole. */
+/* A message that is longer than the segments is truncated; one that is shorter fills some of them. The next
+ * message arrives whole. */
 START_TEST(truncated)
 {
     static const size_t sent[] = {20, 40, 80, 9000, 30000, 60000, 100000, 0};
@@ -235,7 +237,7 @@ START_TEST(blocking)
     ck_assert_int_eq(exs_blocking_recvmsg(pair.server, &to.message, MSG_WAITALL), 40007);
     ck_assert_int_eq(to.message.exs_msg_flags, stream ? 0 : MSG_TRUNC);
     vector_check(&to, 40007, 0);
-    if (stream) { /* the rest */
+    if (stream) { /* receive the rest */
         to.message.exs_iov = &to.pieces[1];
         to.message.exs_iovlen = 1;
         to.pieces[1].exs_length = 50000 - 40007;
@@ -269,7 +271,7 @@ static void vector_random(struct vector *vector, struct chance *chance)
     }
 }
 
-/* Messages one after the other through a stream; the other end takes them in pieces of its own. */
+/* Sends messages through a stream; the receiver divides the bytes into other segments than the sender. */
 static void stream_at_random(const struct pair *pair, struct chance *chance)
 {
     bool registered = chance_below(chance, 2);
@@ -312,9 +314,10 @@ START_TEST(random_stream)
 }
 END_TEST
 
-/* ---- Ends ------------------------------------------------------------------------------------ */
+/* ---- Close and end of stream ----------------------------------------------------------------- */
 
-/* What was started is cancelled by a close, and its memory is ours again; so does an orderly end. */
+/* A close cancels a pending receive, and an orderly end completes it with 0 bytes. Either releases its memory.
+ * */
 START_TEST(ends)
 {
     int type = _i % 2 ? SOCK_SEQPACKET : SOCK_STREAM;
@@ -346,7 +349,8 @@ START_TEST(ends)
 }
 END_TEST
 
-/* A region that one of the elements may not use, or that is none, leaves those before it unused. */
+/* A call whose middle element has an invalid region fails, and leaves the regions of the other elements unused.
+ * */
 START_TEST(refused_in_the_middle)
 {
     struct vector vector;
@@ -356,12 +360,12 @@ START_TEST(refused_in_the_middle)
     for (int i = 0; i < 2; i++) {
         vector_open(&vector, true);
         vector_add(&vector, 10);
-        vector_add(&vector, i == 0 ? 10 : 20000); /* copied, or sent from where they are */
+        vector_add(&vector, i == 0 ? 10 : 20000); /* short enough to be copied, or too long for that */
         vector_add(&vector, 10);
         vector.pieces[2].exs_mhandle = EXS_MHANDLE_INVALID;
         must_fail(exs_sendmsg(pair.client, &vector.message, 0, pair.client_box->queue, NULL), EINVAL);
         must_fail(exs_recvmsg(pair.client, &vector.message, 0, pair.client_box->queue, NULL), EINVAL);
-        vector_close(&vector); /* it is in use by nothing */
+        vector_close(&vector); /* fails if an operation uses the region */
     }
     inbox_quiet(pair.client_box, 0);
     pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, 1000, 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_mixture.c - everything at once, at random, by one thread that has both ends: transfers of every kind,
- * limits of time, cancels, polls, looks, and closes in the middle. Each operation ends once, before its
- * socket's close; what one end sent the other received, in order, and nothing else.
+ * test_mixture.c - a random mixture of everything, by one thread that has both ends: transfers of every kind,
+ * timeouts, cancels, polls, reads of state, and closes while operations are pending. Each operation ends once,
+ * before its socket's close; the receiver gets what the sender sent, in order, and nothing else.
  */
 #include <poll.h>
 #include "mixture.h"
@@ -59,8 +59,8 @@ static void note(struct mixture *m, int end, const exs_event_t *event)
         note_file(op, op->moved);
 }
 
-/* As many as there are, in batches; wait_ms: wait until one of the queues' descriptors says that there is
- * something. */
+/* Dequeues events in batches. If wait_ms is not 0, first waits until the descriptor of one of the queues is
+ * readable. */
 static void take(struct mixture *m, int wait_ms)
 {
     struct pollfd fds[2];
@@ -81,7 +81,7 @@ static void take(struct mixture *m, int wait_ms)
     }
 }
 
-/* ---- The life of a connection ------------------------------------------------------------------------ */
+/* ---- One connection ---------------------------------------------------------------------------------- */
 
 static void begin(struct mixture *m)
 {
@@ -110,7 +110,7 @@ static void finish(struct mixture *m)
     inbox_quiet(&m->box[1], 0);
 }
 
-/* Everything that was sent is taken, and then the end, both ways. */
+/* Receives everything that was sent, and then the end of stream, in both directions. */
 static void drain(struct mixture *m)
 {
     struct timeval none = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_multishot.c - one accept for every connection that comes. */
+/* test_multishot.c - EXS_MULTISHOT: one accept for all connections. */
 #include "check/support/support.h"
 
 #define CLIENTS 20
@@ -66,12 +66,13 @@ static void take_last(struct server *server)
     ck_assert_int_eq(server->element.exs_socket, -1);
 }
 
-/* One after the other, then all at once; what it is cancelled or closed by ends it. */
+/* Clients connect one by one or all at once. The accept ends when it is cancelled or when the listener is
+ * closed. */
 START_TEST(every_one)
 {
     const struct kind *kind = &kinds[_i % 4];
     int client[CLIENTS], accepted[CLIENTS],
-        clients = on_rdma() ? 5 : CLIENTS; /* a close takes rxe half a second */
+        clients = on_rdma() ? 5 : CLIENTS; /* a close takes half a second on rxe */
     bool at_once = _i / 4 % 2, closes = _i / 8;
     struct server server;
     exs_qstatus_t status;
@@ -97,7 +98,7 @@ START_TEST(every_one)
     inbox_quiet(&server.box, 0);
     must(exs_qstatus(server.box.queue, &status));
     ck_assert_int_eq(status.exs_pending, 1);
-    if (!at_once) /* whose order is known */
+    if (!at_once) /* then it is known which accepted socket belongs to which client */
         for (int i = 0; i < clients; i++)
             pass_bytes(&server.client_box, client[i], &server.box, accepted[i], 100, (uint64_t)i);
     if (closes) {
@@ -118,7 +119,7 @@ START_TEST(every_one)
 }
 END_TEST
 
-/* While it is cancelled a connection waits, and is the next accept's. */
+/* A connection that arrives while no accept is pending waits, and the next accept returns it. */
 START_TEST(again)
 {
     struct server server;
@@ -145,10 +146,10 @@ START_TEST(again)
 }
 END_TEST
 
-/* Others get their turns beside it, on a queue of theirs. */
+/* Accepts of another queue take their turns next to the multishot accept. */
 START_TEST(beside_others)
 {
-    static const char turn[] = "moomm"; /* of m, the multishot, and o, the others */
+    static const char turn[] = "moomm"; /* m: the multishot accept, o: accepts of the other queue */
     int client[COUNT(turn) - 1], accepted[COUNT(turn) - 1];
     exs_acceptaddr_t elements[2] = {{.exs_ahandle = elements}, {.exs_ahandle = elements}};
     struct inbox other;

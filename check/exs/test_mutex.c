@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_mutex.c - core/base/mutex.h: one thread has it at a time, and whoever sleeps for it is woken up. */
+/* test_mutex.c - core/base/mutex.h: one thread holds the mutex at a time, and threads that sleep for it are
+ * woken. */
 #include "check/support/asleep.h"
 #include "check/support/support.h"
 
@@ -10,7 +11,7 @@
 #define ROUNDS 50000
 
 static struct mutex mutex;
-static unsigned long guarded[2]; /* equal whenever nobody has the mutex */
+static unsigned long guarded[2]; /* equal whenever the mutex is free */
 
 static void *count(void *unused)
 {
@@ -20,7 +21,7 @@ static void *count(void *unused)
         ck_assert_uint_eq(guarded[0], guarded[1]);
         guarded[0]++;
         if (i % 1024 == 0)
-            sched_yield(); /* so that others find it taken */
+            sched_yield(); /* so that other threads find the mutex locked */
         guarded[1]++;
         mutex_unlock(&mutex);
     }
@@ -38,7 +39,7 @@ START_TEST(excludes)
         thread_join(threads[i]);
     ck_assert_uint_eq(guarded[0], (unsigned long)THREADS * ROUNDS);
     ck_assert_uint_eq(guarded[1], guarded[0]);
-    ck_assert(mutex_trylock(&mutex)); /* free in the end */
+    ck_assert(mutex_trylock(&mutex)); /* it is free at the end */
 }
 END_TEST
 
@@ -57,7 +58,7 @@ static void *lock_and_unlock(void *arg)
     return NULL;
 }
 
-/* Of two that sleep one is woken up, and wakes the other. */
+/* Two threads sleep for the mutex. The unlock wakes one of them, and its unlock wakes the other. */
 START_TEST(wakes)
 {
     static struct sleeper sleepers[2];

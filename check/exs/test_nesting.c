@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_nesting.c - how many epolls may watch the descriptor of a queue, and how deep they may lie in each other, are
- * limits of the kernel: epoll_ctl(2) says so of the one that is too many, and connections are none the worse for it.
+ * test_nesting.c - the kernel limits how many epoll instances may watch a queue's descriptor, and how deeply
+ * epoll instances may be nested. epoll_ctl(2) fails for the one that is too many, and connections continue to
+ * work.
  */
 #include "check/support/support.h"
 
@@ -39,7 +40,7 @@ static void end(void)
     inbox_close(&box);
 }
 
-/* An accept and a connect of the queue, and what they carry. */
+/* The queue can still connect, accept and transfer data. */
 static void expect_connections(void)
 {
     struct pair pair;
@@ -49,7 +50,7 @@ static void expect_connections(void)
     pair_close(&pair);
 }
 
-/* As many as can be, and one more. */
+/* Adds epoll instances until epoll_ctl() fails. Returns how many were possible. */
 static int fill(int fd)
 {
     int taken = 0;
@@ -90,7 +91,8 @@ START_TEST(too_deep)
 }
 END_TEST
 
-/* Two queues that may be watched by that many together, as soon as one of them drives a socket of the other. */
+/* Two queues that epoll instances watch up to the limit. When one of them also drives a socket of the other,
+ * the limit holds for both together, and the receive fails with ENOSPC. */
 START_TEST(of_two_queues)
 {
     exs_qhandle_t second = exs_qcreate(4);
@@ -106,9 +108,9 @@ START_TEST(of_two_queues)
         must(watch(exs_qfd(second)));
     must_fail(exs_recv(pair.server, &byte, 1, 0, second, NULL, NULL), ENOSPC);
     expect_connections();
-    close(epolls[--count]); /* the last of them that watch the second one, */
+    close(epolls[--count]); /* the last one that watches the second queue */
     for (int i = 0; i < most + 1; i++)
-        close(epolls[i]); /* and all that watch the first */
+        close(epolls[i]); /* and all that watch the first one */
     must(exs_recv(pair.server, &byte, 1, 0, second, NULL, NULL));
     must(exs_send(pair.client, "x", 1, EXS_UNSIGNALED, NULL, NULL, NULL));
     ck_assert_int_eq(exs_qdequeue(second, &event, 1, NULL), 1);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_nofault.c - buffers that are not there, can't be used, or vanish: files that are cut short while
- * something is received into them or sent from them. Each is an error, never a signal, and harms nothing else.
+ * test_nofault.c - buffers that are unmapped or not permitted, and mapped files that are truncated while data
+ * is received into them or sent from them. Each is an error of its operation, never a signal, and affects
+ * nothing else.
  */
 #include "check/support/processes.h"
 #include "check/support/support.h"
@@ -20,10 +21,11 @@ static char *map_pages(size_t length, int protection)
     return map;
 }
 
-/* The kernel puts nothing there, however much is mapped meanwhile. */
+/* An address below which the kernel maps nothing (vm.mmap_min_addr). */
 #define NOWHERE ((char *)(uintptr_t)(8 * PAGE))
 
-/* A buffer of up to a page that can't be used: 0 nothing there, 1 not permitted, 2 its second half not. */
+/* Returns a buffer of up to a page that cannot be used: 0: unmapped, 1: not permitted, 2: its second half not
+ * permitted. */
 static char *bad_buffer(int how, size_t length)
 {
     if (how == 0)
@@ -34,7 +36,7 @@ static char *bad_buffer(int how, size_t length)
     return map + PAGE - (how == 2 ? length / 2 : length);
 }
 
-struct mapped { /* a file, all of it mapped and registered */
+struct mapped { /* a file that is completely mapped and registered */
     int fd;
     char *bytes;
     size_t length;
@@ -64,9 +66,9 @@ static void unmap_file(struct mapped *file)
 
 static const int types[] = {SOCK_STREAM, SOCK_SEQPACKET};
 
-/* ---- Memory that was never there ------------------------------------------------------------------------- */
+/* ---- Unusable memory ------------------------------------------------------------------------------------- */
 
-/* Refused at once, each time, and nothing of it is sent. */
+/* Each send fails immediately, and nothing of it is sent. */
 START_TEST(send_from_nowhere)
 {
     struct pair pair;
@@ -84,7 +86,7 @@ START_TEST(send_from_nowhere)
 }
 END_TEST
 
-/* A STREAM's bytes stay, for a receive that can take them. */
+/* The bytes of a stream stay in the library for the next receive. */
 START_TEST(receive_nowhere)
 {
     static const size_t lengths[] = {20, 4096, 100000};
@@ -116,7 +118,7 @@ START_TEST(receive_nowhere)
 }
 END_TEST
 
-/* A message has nowhere to stay: the connection is broken by it. */
+/* A message cannot stay for another receive: the connection breaks. */
 START_TEST(receive_message_nowhere)
 {
     char *out = new_buffer(100), *bad = bad_buffer(_i, 100);
@@ -134,8 +136,8 @@ START_TEST(receive_message_nowhere)
 }
 END_TEST
 
-/* What else was under way there, and what is asked for later, has met a broken connection, and no memory that
- * can't be written. Short, it would be copied there when it has come; long, it is registered before. */
+/* The other pending receive, and later calls, fail because the connection is broken, and not because of their
+ * memory. A short receive fails when the message is copied into it, a long one when it is registered. */
 START_TEST(others_beside_a_message_nowhere)
 {
     bool is_long = _i == 1;
@@ -169,7 +171,7 @@ START_TEST(others_beside_a_message_nowhere)
 }
 END_TEST
 
-/* What was read of the peer's memory has nowhere to go; all else goes on. */
+/* exs_rread() into an unusable buffer fails, and the connection continues. */
 START_TEST(read_nowhere)
 {
     char *there = new_buffer(100), *bad = bad_buffer(_i, 100);
@@ -189,7 +191,7 @@ START_TEST(read_nowhere)
 }
 END_TEST
 
-/* A region with a hole that neither end shows. */
+/* A region with an unmapped page in the middle, which is seen at neither end of it. */
 START_TEST(register_a_hole)
 {
     char *map = map_pages(3 * PAGE, PROT_READ | PROT_WRITE);
@@ -201,10 +203,10 @@ START_TEST(register_a_hole)
 }
 END_TEST
 
-/* ---- Files that are cut short ---------------------------------------------------------------------------- */
+/* ---- Truncated files ------------------------------------------------------------------------------------- */
 
-/* The peer writes straight into one. A real device has pinned its pages: there, all is as if nothing had been.
- */
+/* The peer writes directly into a mapped file that is truncated. A hardware device has pinned the pages, so
+ * there the transfer succeeds. */
 START_TEST(cut_while_received_into)
 {
     size_t length = MIB;
@@ -215,7 +217,7 @@ START_TEST(cut_while_received_into)
     pair_open(&pair, AF_INET, types[_i]);
     must(exs_recv(pair.server, file.bytes, length, MSG_WAITALL * !_i, pair.server_box->queue, NULL,
                   file.region));
-    pass_bytes(pair.server_box, pair.server, pair.client_box, pair.client, 10, 5); /* it knows where, now */
+    pass_bytes(pair.server_box, pair.server, pair.client_box, pair.client, 10, 5); /* now it is advertised */
     must(ftruncate(file.fd, (off_t)PAGE));
     must(exs_send(pair.client, out, length, 0, pair.client_box->queue, NULL, NULL));
     if (on_rdma()) {
@@ -231,7 +233,7 @@ START_TEST(cut_while_received_into)
 }
 END_TEST
 
-/* Bytes that are here already are copied into one. */
+/* The library copies received bytes into a mapped file that was truncated. */
 START_TEST(cut_before_copied_into)
 {
     char out[100], in[100];
@@ -254,7 +256,7 @@ START_TEST(cut_before_copied_into)
 }
 END_TEST
 
-/* So few bytes that they would be given to the device with the request. */
+/* Few bytes, which the library would copy into the work request (inline). */
 START_TEST(cut_before_sent_from)
 {
     struct mapped file = map_file(2 * PAGE);
@@ -289,9 +291,9 @@ START_TEST(cut_before_sent_from)
 }
 END_TEST
 
-/* ---- Who copies ------------------------------------------------------------------------------------------ */
+/* ---- The process that copies ----------------------------------------------------------------------------- */
 
-/* Memory of his own, and not his parent's. */
+/* In a forked child, nofault_copy() reads the child's memory, not that of the parent. */
 START_TEST(copied_in_a_forked_child)
 {
     char *memory = map_pages(PAGE, PROT_READ | PROT_WRITE), copy[10];
@@ -311,18 +313,18 @@ START_TEST(copied_in_a_forked_child)
 }
 END_TEST
 
-/* ---- What a file gives ----------------------------------------------------------------------------------- */
+/* ---- Reading files --------------------------------------------------------------------------------------- */
 
 #define READ_BYTES ((size_t)20000)
 
-/* A list of our mappings comes in parts, whatever is asked for, and all of it is taken; behind its end there is
- * nothing. */
+/* /proc/self/maps returns fewer bytes than requested: nofault_read() reads all parts. Reading beyond the end of
+ * the file fails. */
 START_TEST(read_in_parts)
 {
     static char whole[1 << 20], in[READ_BYTES + 1];
     char *pages = map_pages(1000 * PAGE, PROT_READ);
 
-    for (size_t i = 0; i < 1000; i += 2) /* each is a mapping of its own */
+    for (size_t i = 0; i < 1000; i += 2) /* makes each page a separate mapping */
         must(mprotect(pages + i * PAGE, PAGE, PROT_NONE));
     int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     size_t length = 0;
@@ -353,15 +355,16 @@ START_TEST(read_in_parts)
 }
 END_TEST
 
-/* ---- What needs no care ---------------------------------------------------------------------------------- */
+/* ---- Memory that cannot disappear ------------------------------------------------------------------------ */
 
 static char variable[100], initialized[100] = "initialized";
 
-/* Each kind of memory, and whether it may be copied without asking the kernel: a wrong yes is a signal, a wrong
- * no costs a system call. */
+/* Each kind of memory, and whether it may be copied without a system call. A wrong "true" would be a signal, a
+ * wrong "false" costs a system call. */
 START_TEST(what_never_vanishes)
 {
-    char *local = memset(__builtin_alloca(100), 0, 100); /* the sanitizer moves an array to a heap of its own */
+    char *local =
+        memset(__builtin_alloca(100), 0, 100); /* the address sanitizer moves arrays to its own heap */
     char *heap = malloc(100), *mapped = map_pages(PAGE, PROT_READ | PROT_WRITE);
     static const char constant[] = "constant";
 
@@ -370,7 +373,7 @@ START_TEST(what_never_vanishes)
     ck_assert(nofault_never(initialized, sizeof(initialized), true));
     ck_assert(nofault_never(constant, sizeof(constant), false));
     ck_assert(!nofault_never(constant, sizeof(constant), true));
-    if (heap < (char *)sbrk(0)) /* not a sanitizer's or valgrind's */
+    if (heap < (char *)sbrk(0)) /* false in sanitizers and valgrind */
         ck_assert(nofault_never(heap, 100, true));
     ck_assert(!nofault_never(sbrk(0), 1, false));
     ck_assert(!nofault_never((char *)sbrk(0) - 1, 2, false));
@@ -392,7 +395,7 @@ static void *own_stack(void *callers)
     return NULL;
 }
 
-/* Another's stack may end at any time. */
+/* Another thread's stack may be unmapped at any time. */
 START_TEST(a_threads_stack)
 {
     char *local = memset(__builtin_alloca(100), 0, 100);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* intruding.c - the peer of a connection by UDP, in sockets of the test's own. */
+/* intruding.c - see intruding.h. */
 #include "intruding.h"
 #include <arpa/inet.h>
 #include <poll.h>
@@ -19,7 +19,7 @@ int udp_at(uint32_t address, in_port_t port)
 {
     struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(address), .sin_port = port};
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int mode = IP_PMTUDISC_DO; /* packets then have the identification 0, which the check covers */
+    int mode = IP_PMTUDISC_DO; /* packets then have the IPv4 identification 0, which the ICRC assumes */
 
     ck_assert_int_ne(fd, -1);
     ck_assert_int_eq(setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &mode, sizeof mode), 0);
@@ -155,7 +155,7 @@ int sent_from(int fd, const uint8_t *bytes, size_t length, struct ibv_wc taken[P
                      (ssize_t)length);
     while (arrivals() == before) {
         ck_assert_msg(now_s() < end, "the packet does not arrive");
-        count += ibv_poll_cq(cq, PLACES - count, taken + count); /* which takes packets in, too */
+        count += ibv_poll_cq(cq, PLACES - count, taken + count); /* polling also processes received packets */
         sched_yield();
     }
     return count + ibv_poll_cq(cq, PLACES - count, taken + count);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * intruding.h - a connection of the device's by UDP to a peer who is a TCP and a UDP socket of the test: what the tests of
- * datagrams that are not the peer's, or not as he sent them, have in common.
+ * intruding.h - one connection of the software device over UDP, whose peer is played by a TCP socket (connection
+ * manager) and a UDP socket (packets) of the test. Shared by the tests that send packets from other addresses, or
+ * packets that differ from those of the peer.
  *
- * The device takes its packets from a socket of its own.
+ * The device receives its packets on its UDP socket for this connection, not at RoCE's port.
  */
 #ifndef CHECK_INTRUDING_H
 #define CHECK_INTRUDING_H
@@ -12,46 +13,49 @@
 #include "check/support/endpoints.h"
 #include "soft/link/icrc.h"
 
-#define BYTES 64      /* of a message */
-#define PLACES 3      /* for messages */
-#define PATIENCE_S 20 /* longer than anything takes that does happen */
-#define OURS 0x1234   /* the peer's queue pair, */
-#define FIRST 0x777   /* and the first PSN that it expects */
-#define FLAGS 23      /* of a REQ and a REP: where their flags are, */
-#define OLD_FLAGS 24  /* and two that EXS up to 2.1 had */
+#define BYTES 64      /* payload of a message */
+#define PLACES 3      /* receive buffers in `memory` */
+#define PATIENCE_S 20 /* s; longer than any event takes that does occur */
+#define OURS 0x1234   /* queue pair number of the peer */
+#define FIRST 0x777   /* first PSN that the peer expects */
+#define FLAGS 23      /* offset of the flags in a REQ and a REP */
+#define OLD_FLAGS 24  /* two flags that only EXS up to 2.1 sets */
 
 /* A connection, and the peer's end of it. */
 struct intruded {
     struct cmside side;
     int tcp, udp;
-    struct soft_path path; /* as the peer sees it */
-    uint32_t qpn, psn;     /* where its packets go to, and the next PSN */
+    struct soft_path path; /* from the peer to the device */
+    uint32_t qpn, psn;     /* the device's queue pair number, and the PSN that it expects next */
     struct ibv_mr *mr;
     uint8_t memory[PLACES * BYTES];
 };
 extern struct intruded world;
 
 int udp_at(uint32_t address, in_port_t port); /* host byte order, and network's */
-/* A receive for the next message that comes, of BYTES at the first place, or another. */
+/* Posts a receive of BYTES into the first buffer, or into buffer `place`. */
 void post_one(void);
 void post_at(int place);
 
-/* Connect, and say these flags; a receive is posted. */
+/* Connects with these flags in the REQ, and posts a receive. */
 void meet(unsigned flags);
-void part(void); /* the connection is over, and the listener still there */
+void part(void); /* closes the connection; the listener remains */
 void begin(unsigned flags);
 void leave(void);
 
-/* A SEND of so many bytes of this value, with its check: the next one that is due, but so many PSNs further on. */
+/* Builds a SEND with its ICRC, whose payload is this number of bytes of `value`. Its PSN is `ahead` after the one that
+ * the device expects. Returns the packet's length. */
 size_t put_packet_of(uint8_t *bytes, size_t payload, uint8_t value, uint32_t ahead);
-size_t put_packet(uint8_t *bytes, uint8_t value, uint32_t ahead); /* of BYTES */
+size_t put_packet(uint8_t *bytes, uint8_t value, uint32_t ahead); /* with BYTES of payload */
 
-/* Send it, and wait until the device has looked at it. How many messages were taken, in `taken`; true: one. */
+/* Sends the packet and waits until the device has processed it. sent_from() returns the number of receives that
+ * completed, and stores their completions in `taken`; send_from() returns whether exactly one completed. */
 int sent_from(int fd, const uint8_t *bytes, size_t length, struct ibv_wc taken[PLACES]);
 bool send_from(int fd, const uint8_t *bytes, size_t length);
-/* How many packets have come back, and what the last one says. */
+/* Returns how many packets the device has sent to the peer, and the AETH syndrome of the last one. */
 unsigned answers(uint8_t *syndrome);
-/* So far nothing has come of all that was sent; the peer's own packet is taken, and acknowledged. */
+/* The packets sent so far had no effect: no answer, and memory unchanged. The peer's own packet is received and
+ * acknowledged. */
 void expect_untouched(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* members.c - members of multicast groups, and an outsider. See members.h. */
+/* members.c - see members.h. */
 #include "members.h"
 #include <arpa/inet.h>
 #include <check.h>
@@ -28,7 +28,7 @@ static union ibv_gid gid_of(const char *text)
     return gid;
 }
 
-/* ---- Life ---- */
+/* ---- Opening and closing ---- */
 
 static void post_slot(struct member *self, uint64_t slot)
 {
@@ -135,9 +135,9 @@ bool member_is_at(struct member *self, const char *group)
     return false;
 }
 
-/* ---- What is said and heard ---- */
+/* ---- Sending and receiving ---- */
 
-/* The next completion; within so long. */
+/* Waits for the next completion, at most PATIENCE_NS. */
 static struct ibv_wc next_of(struct ibv_cq *cq)
 {
     uint64_t late = now_ns() + PATIENCE_NS;
@@ -245,7 +245,7 @@ void member_finds_damaged(struct member *self, uint64_t count)
     member_hears_nothing(self);
 }
 
-/* ---- The outsider ---- */
+/* ---- A peer that is a plain UDP socket ---- */
 
 static socklen_t size_of(const union soft_addr *addr)
 {
@@ -263,7 +263,7 @@ struct outsider outsider_at(const char *from, const char *group)
     if (self.path.local.sa.sa_family == AF_INET)
         ck_assert_int_eq(setsockopt(self.fd, IPPROTO_IP, IP_MTU_DISCOVER, &mode, sizeof mode), 0);
     ck_assert_int_eq(bind(self.fd, &self.path.local.sa, size_of(&self.path.local)), 0);
-    ck_assert_int_eq(getsockname(self.fd, &self.path.local.sa, &size), 0); /* the port is in the check */
+    ck_assert_int_eq(getsockname(self.fd, &self.path.local.sa, &size), 0); /* the ICRC covers the source port */
     return self;
 }
 

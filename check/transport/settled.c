@@ -16,7 +16,7 @@ void settled_text(struct soft_home *home, char *text, size_t size)
     settings_read();
     ck_assert_int_ne(dup2(fileno(file), STDERR_FILENO), -1);
     if (home != NULL)
-        service_suspend(&home->service); /* whose lock home_settle does not wait for */
+        service_suspend(&home->service); /* frees the lock, for which home_settle() does not wait */
     home_settle();
     if (home != NULL)
         service_resume(&home->service);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_bursts.c - how many bursts long messages take, since that is what they cost by UDP: their packets are not all
- * equally long, and acknowledgements have to find a place among them. */
+/*
+ * test_bursts.c - how many bursts (UDP GSO batches) a long message takes, which is most of its cost on the UDP link.
+ * All packets of a burst but the last have the same length, and acknowledgements must not add bursts.
+ */
 #include "check/support/endpoints.h"
 #include "soft/engine/engine.h"
 
 #define MTU 4096
 #define PACKETS 16
 #define LENGTH ((size_t)PACKETS * MTU)
-#define WINDOW 32 /* packets, before anything is acknowledged */
+#define WINDOW 32 /* packets that may be sent before any is acknowledged */
 
 static struct pair *begin(void)
 {
@@ -29,7 +31,7 @@ static void write_with_news(struct pair *pair, int from)
          &(struct work){.id = 1, .opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .length = LENGTH});
 }
 
-/* The bytes, and behind them the news, in one call. */
+/* Posts an RDMA WRITE of the payload, and in the same call an empty WRITE WITH IMMEDIATE behind it. */
 static void write_and_tell(struct pair *pair, int from)
 {
     struct end *end = &pair->end[from], *to = &pair->end[!from];
@@ -44,7 +46,8 @@ static void write_and_tell(struct pair *pair, int from)
     ck_assert_int_eq(soft_post_send(end->qp, &bytes, &bad), 0);
 }
 
-/* What has arrived is taken in by somebody who will answer, or look again. */
+/* Processes received packets like an application that polls: the acknowledgement is delayed, because the application
+ * may send a message that can carry it. */
 static void take_in(struct pair *pair, int side)
 {
     struct ibv_context *context = pair->end[side].context;
@@ -54,7 +57,7 @@ static void take_in(struct pair *pair, int side)
     soft_unlock(context);
 }
 
-/* Of the packets in the log, from this one on. */
+/* Number of bursts from packet number `first` of the log on. */
 static unsigned bursts_from(struct pair *pair, unsigned first)
 {
     unsigned last = network_packets(pair->network);
@@ -71,7 +74,8 @@ static unsigned packets_of(struct pair *pair, unsigned burst)
     return count;
 }
 
-/* The first packet names the place, so it is longer, and so is the last one with its immediate: each begins a burst. */
+/* The first packet has a RETH and the last one immediate data, so both are longer than the others, and each takes its
+ * own burst. */
 START_TEST(news_at_the_end)
 {
     struct pair *pair = begin();
@@ -83,7 +87,7 @@ START_TEST(news_at_the_end)
 }
 END_TEST
 
-/* By itself it is short, and goes behind the others. */
+/* A separate WRITE WITH IMMEDIATE is a short packet, which ends the burst of the payload. */
 START_TEST(news_apart)
 {
     struct pair *pair = begin();
@@ -109,7 +113,8 @@ static unsigned taken_until_told(struct pair *pair)
     return times;
 }
 
-/* Who is given a long message will very likely answer, and the sender has most of its window left. */
+/* The acknowledgement of a long message is delayed while the sender has most of its window left: the receiver will
+ * probably answer, and its message then carries the acknowledgement. */
 START_TEST(acknowledgement_of_a_long_message)
 {
     struct pair *pair = begin();
@@ -125,7 +130,7 @@ START_TEST(acknowledgement_of_a_long_message)
 }
 END_TEST
 
-/* But not one that the sender waits for: of all of its window. */
+/* The acknowledgement of a whole window is not delayed, because the sender waits for it. */
 START_TEST(acknowledgement_of_a_window)
 {
     struct pair *pair = begin();
@@ -141,8 +146,8 @@ START_TEST(acknowledgement_of_a_window)
 }
 END_TEST
 
-/* A receiver that delays acknowledgements, because it polls and may answer, does not stop a message that is longer than
- * the window. */
+/* A receiver that delays acknowledgements, because it polls and may answer, does not stall a message that is longer
+ * than the window. */
 START_TEST(windows_to_the_patient)
 {
     struct pair *pair = begin();

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_carried.c - acknowledgements that are no packets, on a link that takes them along with a burst: when,
- * behind what, and what one can do that is a lie. */
+/*
+ * test_carried.c - acknowledgements that are not packets, on a link that passes them along with a burst: when they are
+ * passed, in which order, and what false ones can do.
+ */
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -8,16 +10,16 @@
 #include "soft/engine/engine.h"
 
 #define BURSTS 16
-#define BYTES 8192 /* of a burst */
-#define PATIENCE 4 /* packets for whose acknowledgement the engine waits */
+#define BYTES 8192 /* maximum length of a burst */
+#define PATIENCE 4 /* packets that may be unacknowledged before the engine must acknowledge */
 
-/* A context, and a link to the other one, which holds bursts until that comes for them. */
+/* A context, and a link that holds its bursts until the other context receives them. */
 static struct side {
-    struct soft_wire wire; /* first */
+    struct soft_wire wire; /* must be the first member */
     struct soft_link link;
     struct end end;
     struct soft_path path;
-    unsigned count; /* of bursts for the other side */
+    unsigned count; /* bursts that wait for the other side */
     struct burst {
         size_t length, stride;
         uint32_t ack;
@@ -118,7 +120,7 @@ static void connect_side(struct side *side, const struct setup *setup)
 static void begin(void)
 {
     struct setup setup = setup_default();
-    setup.retry_cnt = 0; /* nothing is lost, so nothing is asked for again */
+    setup.retry_cnt = 0; /* nothing is lost, so a retransmission is an error */
     for (int i = 0; i < 2; i++)
         open_side(&sides[i], &setup);
     for (int i = 0; i < 2; i++)
@@ -144,7 +146,8 @@ static void ask_for(struct side *from, uint64_t id, enum ibv_wr_opcode opcode)
          &(struct work){.id = id, .opcode = opcode, .length = 64, .target = 1000, .flags = IBV_SEND_SIGNALED});
 }
 
-/* Take in what has come; what is owed for that and nothing else leaves, or waits for what may leave yet. */
+/* Processes received bursts. patiently: an acknowledgement that no request can carry yet is delayed, as for an
+ * application that polls; otherwise it is sent. */
 static void take_in(struct side *side, bool patiently)
 {
     soft_lock(side->end.context);
@@ -160,9 +163,8 @@ static uint64_t sent(struct side *side)
     return counters_of(&side->end).packets_sent;
 }
 
-/* A request that answers another takes the acknowledgement along, also where PSNs begin anew; alone it is a
- * packet.
- */
+/* A request in the other direction carries the acknowledgement, also where the PSN wraps around; without such a request
+ * the acknowledgement is a packet. */
 START_TEST(goes_with_what_leaves)
 {
     struct side *left = &sides[0], *right = &sides[1];
@@ -177,13 +179,13 @@ START_TEST(goes_with_what_leaves)
         ck_assert_uint_eq(sent(right), i + 1);
         take_in(left, false);
         expect_done(left->end.send_cq, 1, IBV_WC_RDMA_WRITE);
-        ck_assert_uint_eq(left->count, 1); /* with nothing that it could go with */
+        ck_assert_uint_eq(left->count, 1); /* no request to carry the acknowledgement */
         ck_assert_uint_eq(left->bursts[0].ack, 0);
         take_in(right, false);
         expect_done(right->end.send_cq, 2, IBV_WC_RDMA_WRITE);
         ck_assert_uint_eq(right->count, 0);
     }
-    ask_for(right, 3, IBV_WR_RDMA_WRITE); /* with nothing to acknowledge */
+    ask_for(right, 3, IBV_WR_RDMA_WRITE); /* nothing to acknowledge */
     ck_assert_uint_eq(right->bursts[0].ack, 0);
     take_in(left, false);
     take_in(right, false);
@@ -191,7 +193,7 @@ START_TEST(goes_with_what_leaves)
 }
 END_TEST
 
-/* What was carried is acknowledged: as many packets as there is patience for may come again. */
+/* A carried acknowledgement counts: after it, another PATIENCE packets may be delayed. */
 START_TEST(patience_begins_anew)
 {
     struct side *left = &sides[0], *right = &sides[1];
@@ -211,7 +213,8 @@ START_TEST(patience_begins_anew)
 }
 END_TEST
 
-/* What answers with data comes before it: a READ's, and a NAK is a packet whatever leaves with it. */
+/* Responses keep their order: READ responses are sent before a carried acknowledgement of later requests, and a NAK is
+ * always a packet. */
 START_TEST(comes_behind_answers)
 {
     struct side *left = &sides[0], *right = &sides[1];
@@ -226,7 +229,7 @@ START_TEST(comes_behind_answers)
     ck_assert_uint_eq(soft_query_retransmitted(left->end.qp), 0);
     take_in(right, false);
     expect_done(right->end.send_cq, 3, IBV_WC_RDMA_WRITE);
-    ask_for(left, 4, IBV_WR_SEND); /* there is no receive */
+    ask_for(left, 4, IBV_WR_SEND); /* no receive is posted */
     soft_lock(right->end.context);
     receive(&right->wire, right->end.context);
     soft_unlock(right->end.context);
@@ -240,7 +243,7 @@ START_TEST(comes_behind_answers)
 }
 END_TEST
 
-/* A READ of what is there no more, in its second packet, is refused, and what came behind it is not
+/* If the memory of a READ is gone from its second packet on, the READ fails, and the requests behind it are not
  * acknowledged. */
 START_TEST(not_behind_what_is_gone)
 {
@@ -270,7 +273,8 @@ START_TEST(not_behind_what_is_gone)
 }
 END_TEST
 
-/* Of what was not sent, of what was acknowledged before, and with nobody there to hear it. */
+/* A carried acknowledgement has no effect if its PSN was not sent, was acknowledged before, or the queue pair is in the
+ * error or reset state. */
 START_TEST(lies_do_nothing)
 {
     struct side *left = &sides[0];

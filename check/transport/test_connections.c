@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_connections.c - the connection manager's calls among threads: who waits, who is cancelled, what is
- * destroyed meanwhile. */
+/*
+ * test_connections.c - the connection manager's calls from several threads: threads that wait for events and are
+ * cancelled, and objects that are destroyed at the same time.
+ */
 #include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -16,9 +18,9 @@
 
 #define ROUNDS 200
 
-static bool peer_went; /* as the kernel tells of every connection's other end */
+static bool peer_went; /* getpeername() fails as if the peer had closed */
 
-/* The program's own, in place of the C library's. */
+/* Replaces the C library's function in this program. */
 int getpeername(int fd, struct sockaddr *address, socklen_t *length)
 {
     if (!peer_went)
@@ -27,14 +29,14 @@ int getpeername(int fd, struct sockaddr *address, socklen_t *length)
     return -1;
 }
 
-/* A thread that waits on a channel. Its creator's, but for what is atomic. */
+/* A thread that waits on a channel. Fields that are not atomic belong to the thread that created it. */
 struct waiter {
     struct rdma_event_channel *channel;
     pthread_t thread;
-    _Atomic pid_t tid;  /* 0 until it has begun */
-    _Atomic int events; /* that it took and acknowledged */
-    _Atomic int error;  /* that it was given */
-    int most;           /* events that it takes */
+    _Atomic pid_t tid;  /* 0 until it runs */
+    _Atomic int events; /* events that it got and acknowledged */
+    _Atomic int error;  /* errno of its call */
+    int most;           /* events that it waits for */
 };
 
 static void *wait_for_events(void *arg)
@@ -61,7 +63,7 @@ static void start(struct waiter *waiter, struct rdma_event_channel *channel, int
     ck_assert_int_eq(pthread_create(&waiter->thread, NULL, wait_for_events, waiter), 0);
 }
 
-static bool stop(struct waiter *waiter) /* was it still there to be cancelled? */
+static bool stop(struct waiter *waiter) /* returns true if the thread was still waiting */
 {
     void *result;
     pthread_cancel(waiter->thread);
@@ -83,7 +85,7 @@ static struct rdma_cm_id *new_id(struct rdma_event_channel *channel)
     return id;
 }
 
-/* An event: nothing else of the identifier matters. */
+/* Raises an event of the identifier, here of its address resolution. */
 static void raise_event(struct rdma_cm_id *id)
 {
     struct sockaddr_in to = {
@@ -96,7 +98,8 @@ static void ignore(int signal)
     (void)signal;
 }
 
-/* As on the kernel's channels, a thread that waits is not told of the end: it sleeps until the program ends. */
+/* As with the kernel's channels, destroying a channel does not wake a thread that waits on it: the thread sleeps until
+ * the program ends. */
 START_TEST(channel_ends_under_a_sleeper)
 {
     struct sigaction action = {.sa_handler = ignore};
@@ -106,7 +109,7 @@ START_TEST(channel_ends_under_a_sleeper)
         start(&waiter, new_channel(), 1);
         await_sleep(&waiter.tid);
         soft_destroy_event_channel(waiter.channel);
-        pthread_kill(waiter.thread, SIGUSR1); /* it looks around, and must not look at the channel */
+        pthread_kill(waiter.thread, SIGUSR1); /* wakes the thread, which must not use the channel */
         ck_assert(stop(&waiter));
         ck_assert_int_eq(waiter.error, 0);
         ck_assert_int_eq(waiter.events, 0);
@@ -114,7 +117,7 @@ START_TEST(channel_ends_under_a_sleeper)
 }
 END_TEST
 
-/* The same when it is being woken: it has the event, or sleeps on. */
+/* The same while the thread is being woken: it either has the event, or continues to sleep. */
 START_TEST(channel_ends_under_one_that_wakes)
 {
     for (int i = 0; i < ROUNDS; i++) {
@@ -132,7 +135,7 @@ START_TEST(channel_ends_under_one_that_wakes)
 }
 END_TEST
 
-/* Several threads, one after the other or at once: each event is one thread's. */
+/* With several waiting threads, one after the other or at once, each event is delivered to one thread. */
 START_TEST(many_waiters)
 {
     struct waiter waiters[4];
@@ -155,7 +158,7 @@ START_TEST(many_waiters)
 }
 END_TEST
 
-/* A thread that is cancelled takes no lock with it, wherever it was. */
+/* A thread that is cancelled anywhere in the call does not leave a lock held. */
 START_TEST(cancelled_anywhere)
 {
     struct rdma_event_channel *channel = new_channel();
@@ -173,7 +176,7 @@ START_TEST(cancelled_anywhere)
         ck_assert_int_eq(waiter.error, 0);
         taken += waiter.events;
         events++;
-        if (waiter.events == 0) { /* then it is still to be had */
+        if (waiter.events == 0) { /* the event is still in the channel */
             ck_assert_int_eq(soft_get_cm_event(channel, &event), 0);
             ck_assert_ptr_eq(event->id, other);
             soft_ack_cm_event(event);
@@ -238,7 +241,7 @@ static struct rdma_cm_event *expect_event(struct rdma_event_channel *channel, en
     return event;
 }
 
-/* Somebody asks to be connected; the identifier that asks is `active`. */
+/* Connects `active` to the listener. Returns the listener's connect request event. */
 static struct rdma_cm_event *be_asked(struct rdma_cm_id *listener, struct rdma_cm_id *active,
                                       struct ibv_pd **pd)
 {
@@ -258,10 +261,11 @@ static struct rdma_cm_event *be_asked(struct rdma_cm_id *listener, struct rdma_c
     return expect_event(listener->channel, RDMA_CM_EVENT_CONNECT_REQUEST);
 }
 
-/* A request holds its listener: the new identifier is the user's already, and may go first. */
+/* A connect request event holds a reference to its listener. The new identifier belongs to the application, and may be
+ * destroyed first. */
 START_TEST(request_holds_its_listener)
 {
-    struct rdma_event_channel *channel = new_channel(); /* both: its calls drive both */
+    struct rdma_event_channel *channel = new_channel(); /* both identifiers, because its calls drive both */
     struct rdma_cm_id *listener = new_id(channel), *active = new_id(channel);
     struct ibv_pd *pd;
     struct rdma_cm_event *request = be_asked(listener, active, &pd);
@@ -274,7 +278,7 @@ START_TEST(request_holds_its_listener)
 }
 END_TEST
 
-/* Until this event of that identifier; the channel's others are let go. */
+/* Waits for this event of that identifier, and acknowledges all events before it. */
 static void expect_for(struct rdma_cm_id *id, enum rdma_cm_event_type type)
 {
     for (bool come = false; !come;) {
@@ -291,7 +295,7 @@ struct ends {
     struct ibv_pd *pd;
 };
 
-/* Asked for, and not accepted. */
+/* Requested, but not accepted. */
 static struct ends ends_open(void)
 {
     struct rdma_event_channel *channel = new_channel();
@@ -324,7 +328,8 @@ static void ends_close(const struct ends *ends)
     soft_destroy_event_channel(channel);
 }
 
-/* What the peer sent before its goodbye is there when the user hears of that, though he hangs up at once. */
+/* A message that the peer sent before it disconnected has completed when the application gets the DISCONNECTED event,
+ * even if the application then disconnects at once. */
 START_TEST(sent_before_the_goodbye)
 {
     struct ends ends = ends_open();
@@ -356,19 +361,20 @@ static void accept_at_the_second_try(void)
     ends_close(&ends);
 }
 
-/* What the peer brought is taken up once, and given back once, however often its request is answered. */
+/* The descriptors that the peer passed with its request are taken once and closed once, however often the request is
+ * answered. */
 START_TEST(accepted_again)
 {
     int before;
-    accept_at_the_second_try(); /* what stays with the process is there now */
+    accept_at_the_second_try(); /* descriptors that stay open in the process exist from here on */
     before = count_fds();
     accept_at_the_second_try();
     ck_assert_int_eq(count_fds(), before);
 }
 END_TEST
 
-/* What a call that failed gives is nobody's descriptor: the undefined behaviour sanitizer sees it if it is not.
- */
+/* These functions ignore the -1 of a call that failed, and keep errno. A wrong array index would be found by the
+ * undefined-behaviour sanitizer. */
 START_TEST(no_descriptor)
 {
     errno = EMFILE;
@@ -379,7 +385,7 @@ START_TEST(no_descriptor)
 }
 END_TEST
 
-/* What is said to go with the REQ has to be there. */
+/* A private data length without private data is an error. */
 START_TEST(connect_data_nowhere)
 {
     struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -402,7 +408,7 @@ END_TEST
 
 int main(void)
 {
-    soft_defer_cancellation(); /* as for programs of rdma-core's */
+    soft_defer_cancellation(); /* as librdmacm's entry points do */
 
     Suite *suite = suite_create("connections");
     TCase *waiting = tcase_create("waiting"), *holding = tcase_create("holding");

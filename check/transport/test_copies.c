@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_copies.c - descriptors of ours that a child still has copies of, as every child has that posix_spawn or
- * vfork makes until it has become another program: what we have closed is closed, and no epoll hears of it
- * again.
+ * test_copies.c - descriptors of the library that a child process still has copies of, as with every posix_spawn() or
+ * vfork() until the child executes another program. A descriptor that the library closes is closed for the peer, and no
+ * epoll instance reports it again.
  */
 #include <errno.h>
 #include <poll.h>
@@ -27,7 +27,7 @@ static struct {
     int pipe[2];
 } child;
 
-/* It has a copy of every descriptor, and no handler of ours has run in it. */
+/* Has a copy of every descriptor; no fork handler of the library ran in it. */
 static void make_child(void)
 {
     char byte;
@@ -36,7 +36,7 @@ static void make_child(void)
     child.pid = (pid_t)syscall(SYS_clone, (long)SIGCHLD, 0L, 0L, 0L, 0L);
     if (child.pid == 0) {
         syscall(SYS_close, child.pipe[1]);
-        syscall(SYS_read, child.pipe[0], &byte, 1L); /* until its parent says so, or is gone */
+        syscall(SYS_read, child.pipe[0], &byte, 1L); /* until the parent closes the pipe or exits */
         syscall(SYS_exit_group, 0L);
     }
     ck_assert_int_gt(child.pid, 0);
@@ -49,7 +49,7 @@ static void end_child(void)
     process_join(child.pid);
 }
 
-/* The child has a copy of this one, too. */
+/* shutdown() is needed because the child has a copy of this descriptor, too. */
 static void hang_up(int fd)
 {
     shutdown(fd, SHUT_RDWR);
@@ -63,9 +63,9 @@ static void expect_quiet_fd(int fd)
     expect(poll(&wait, 1, QUIET_MS) == 0, "it is readable");
 }
 
-/* ---- Descriptors by themselves ---- */
+/* ---- Single descriptors ---- */
 
-/* In so many epolls; of some it may be taken out before. */
+/* The descriptor is in `in` epoll instances, and `out` of them remove it before it is closed. */
 START_TEST(closed_in_epolls)
 {
     int epolls[EPOLLS], fd = fds_own(eventfd(1, EFD_CLOEXEC)), in = _i % (EPOLLS + 1), out = _i / (EPOLLS + 1);
@@ -106,7 +106,8 @@ END_TEST
 
 enum { TURNS = 2000 };
 
-/* An epoll is closed with something in it, which is closed, too, later: so that leaves all that there are. */
+/* Closes an epoll instance with a descriptor in it, and then the descriptor, which must have left the library's list of
+ * instances. */
 static void *close_the_other_way_round(void *failed)
 {
     struct epoll_event event = {.events = EPOLLIN};
@@ -120,7 +121,8 @@ static void *close_the_other_way_round(void *failed)
     return NULL;
 }
 
-/* Not while another thread closes its own: by then the number may stand for something else. */
+/* fds_close() must not remove a descriptor from an epoll instance that another thread closes at the same time: the
+ * number may already be another file's. */
 START_TEST(closed_by_threads)
 {
     bool failed[2] = {false, false};
@@ -139,7 +141,7 @@ END_TEST
 
 enum way { DESTROYED, REJECTED, DISCONNECTED, LOST, MALFORMED, WAYS };
 
-/* Our end is closed in this way, the stranger's afterwards or before that. */
+/* Closes both ends: the library's end as `way` says, the peer's end before or after it. */
 static void end_connection(struct cmside *side, int fd, enum way way)
 {
     if (way == REJECTED)
@@ -182,7 +184,7 @@ START_TEST(closed_connection)
 }
 END_TEST
 
-/* Half open ones, which the user has never heard of. */
+/* Half-open connections, which the application does not know of. */
 START_TEST(closed_half_open)
 {
     struct cmside side;
@@ -201,7 +203,7 @@ START_TEST(closed_half_open)
 }
 END_TEST
 
-/* The listener itself: the child's copy still listens. */
+/* The listener's own socket: the child's copy still listens. */
 START_TEST(closed_listener)
 {
     struct cmside side;

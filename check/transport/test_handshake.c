@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_handshake.c - messages of the connection manager with impossible contents: numbers out of range, lengths
- * that lie, other versions. Whoever says such a thing is hung up on, and nothing of it is believed.
+ * test_handshake.c - messages of the connection manager (over TCP) with invalid contents: numbers out of range, wrong
+ * lengths, other versions. The connection of such a message is closed, and its contents have no effect.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,9 +18,9 @@
 #define REJ_PRIVATE 148
 #define OTHER_VERSION 0x8001 /* a REJ's reason */
 
-static int route_mtu; /* what the route to every peer carries; 0: what the kernel says */
+static int route_mtu; /* the path MTU of every route; 0: what the kernel reports */
 
-/* The program's own, in place of the C library's. */
+/* Replaces the C library's function in this program. */
 int getsockopt(int fd, int level, int option, void *value, socklen_t *length)
 {
     long result = syscall(SYS_getsockopt, fd, level, option, value, length);
@@ -38,7 +38,7 @@ static struct soft_cm_counters counters(void)
     return counters;
 }
 
-/* ---- Impossible contents ---- */
+/* ---- Invalid contents ---- */
 
 static void expect_no_request(const struct said *message)
 {
@@ -79,7 +79,7 @@ START_TEST(not_a_request)
 }
 END_TEST
 
-/* The other port space's: told so. */
+/* A SIDR_REQ at a listener of RDMA_PS_TCP is rejected with the reason "invalid service ID". */
 START_TEST(question_about_datagrams)
 {
     struct said message = said(SAID_SIDR_REQ), rej;
@@ -97,8 +97,8 @@ START_TEST(question_about_datagrams)
 }
 END_TEST
 
-/* Unreliable connections, extended ones, and what is none of them so far; and the port space RDMA_PS_IB: told
- * so. */
+/* A REQ for an unreliable or extended connection, for an unknown transport type, or for RDMA_PS_IB is rejected with the
+ * reason. */
 START_TEST(request_for_another_kind)
 {
     static const struct {
@@ -121,7 +121,7 @@ START_TEST(request_for_another_kind)
 }
 END_TEST
 
-/* A reliable connection of RDMA_PS_TCP is asked for as ever. */
+/* The REQ for a reliable connection of RDMA_PS_TCP is the same as in earlier versions. */
 START_TEST(kind_that_is_asked_for)
 {
     struct said req;
@@ -135,14 +135,15 @@ START_TEST(kind_that_is_asked_for)
 }
 END_TEST
 
-/* ---- When the descriptor calls ---- */
+/* ---- When the channel's timer is set ---- */
 
 static uint64_t due(const struct cmside *side)
 {
     return ((struct cm_channel *)side->channel)->waits.wakefd.at;
 }
 
-/* Only what still runs is a reason to: a program that is called for nothing would wait for an event that isn't there. */
+/* The timer is set only while a timeout runs. Otherwise the channel's descriptor would become readable, and the program
+ * would wait for an event that does not come. */
 START_TEST(nothing_is_due)
 {
     struct said req = said(SAID_REQ), rtu = said(SAID_RTU);
@@ -170,7 +171,7 @@ START_TEST(nothing_is_due)
 }
 END_TEST
 
-/* A size that would leave nothing to wait for. */
+/* A message of unknown type whose length is 0 must not be waited for. */
 START_TEST(unknown_type_without_size)
 {
     static const uint8_t types[] = {0, 8, 255};
@@ -182,7 +183,8 @@ START_TEST(unknown_type_without_size)
 }
 END_TEST
 
-/* Any byte of the magic: a stranger, who is told nothing and counted as one. */
+/* A change of any byte of the magic number: the connection is closed without an answer, and counted in
+ * refused_magic. */
 START_TEST(not_our_magic)
 {
     struct said message = said(SAID_REQ);
@@ -202,7 +204,7 @@ START_TEST(not_our_magic)
 }
 END_TEST
 
-/* Who speaks another version is told so, in the message that every version understands. */
+/* A REQ of another version is answered with a REJ, whose format is the same in every version. */
 START_TEST(request_of_another_version)
 {
     struct said message = said(SAID_REQ), rej;
@@ -222,7 +224,7 @@ START_TEST(request_of_another_version)
 }
 END_TEST
 
-/* The listener's end asks for nothing that the bytes don't say. */
+/* The smallest and the largest valid values are accepted, and the REP contains no larger MTU than the REQ. */
 START_TEST(extreme_request)
 {
     static const struct damage extremes[][4] = {
@@ -247,7 +249,7 @@ START_TEST(extreme_request)
     expect_byte(told.private_data, REQ_PRIVATE, 0x5a);
     ck_assert_int_eq(cmside_accept(&side), 0);
     rep = stranger_hears(&side, fd, SAID_REP);
-    ck_assert_uint_eq(rep.bytes[18], _i ? IBV_MTU_4096 : IBV_MTU_256); /* no more than was asked for */
+    ck_assert_uint_eq(rep.bytes[18], _i ? IBV_MTU_4096 : IBV_MTU_256); /* no larger than in the REQ */
     message = said(SAID_RTU);
     stranger_says(fd, &message);
     cmside_expect(&side, RDMA_CM_EVENT_ESTABLISHED);
@@ -258,7 +260,7 @@ START_TEST(extreme_request)
 }
 END_TEST
 
-/* ---- Impossible answers to our own request ---- */
+/* ---- Invalid answers to the device's own REQ ---- */
 
 static void expect_no_connection(const struct said *answer)
 {
@@ -355,8 +357,7 @@ START_TEST(longest_reply)
 }
 END_TEST
 
-/* What the answer says of versions, and what its own is: (version, type, a REJ's reason) is the event's status.
- */
+/* An answer of another version, or a REJ for the version, is the status of the REJECTED event. */
 START_TEST(answer_of_another_version)
 {
     static const struct {
@@ -384,7 +385,7 @@ START_TEST(answer_of_another_version)
 }
 END_TEST
 
-/* The path MTU is ours to bound: what the other side takes of it is as much or less. */
+/* The REQ's MTU is a maximum: a REP may have the same MTU or a smaller one. */
 START_TEST(reply_with_larger_mtu)
 {
     struct said message = said(SAID_REP), req;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_handshake_order.c - right messages of the connection manager at the wrong time, streams that are cut,
- * and too many strangers at once. Each ends its own connection only, and the user hears of it where he knows of
- * the connection, once.
+ * test_handshake_order.c - valid messages of the connection manager (over TCP) in the wrong state, streams that end
+ * early, and too many half-open connections. Each closes only its own connection, and the application gets one event if
+ * it knows of the connection.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 #define REP_PRIVATE 196
 #define REJ_PRIVATE 148
-#define HALF_OPEN_MAX 256 /* where a process may have 1,024 descriptors */
+#define HALF_OPEN_MAX 256 /* the limit where a process may have 1,024 descriptors */
 #define WAIT_S 10
 
 static struct soft_cm_counters counters(void)
@@ -26,7 +26,7 @@ static struct soft_cm_counters counters(void)
     return counters;
 }
 
-/* ---- The wrong message at the wrong time ---- */
+/* ---- Messages in the wrong state ---- */
 
 static int asked(struct cmside *side)
 {
@@ -40,7 +40,7 @@ static int asked(struct cmside *side)
     return fd;
 }
 
-/* Before the answer there is nothing to say. The user hears of it when he answers. */
+/* A message before the REP is an error. The application learns of it when it calls rdma_accept(). */
 START_TEST(before_the_reply)
 {
     struct said message = said((enum said_type)_i);
@@ -72,7 +72,7 @@ static void expect_no_establishment(const struct said *message)
     cmside_close(&side);
 }
 
-/* Where "I am ready" is due: another message, or one that can't be. */
+/* Another message than RTU, or an invalid one, after the REP. */
 START_TEST(after_the_reply)
 {
     static const enum said_type types[] = {SAID_REQ, SAID_REP, SAID_REJ, SAID_DREQ};
@@ -101,7 +101,7 @@ START_TEST(impossible_reject_after_the_reply)
 }
 END_TEST
 
-/* Once it stands, whatever comes is its end. */
+/* Any message on an established connection ends it. */
 START_TEST(after_the_establishment)
 {
     struct said rtu = said(SAID_RTU), message = said((enum said_type)_i);
@@ -135,7 +135,7 @@ START_TEST(after_our_establishment)
 }
 END_TEST
 
-/* ---- Streams that are cut ---- */
+/* ---- Streams that end early ---- */
 
 START_TEST(cut_request)
 {
@@ -198,9 +198,9 @@ START_TEST(in_single_bytes)
 }
 END_TEST
 
-/* ---- Too many of them ---- */
+/* ---- Too many connections ---- */
 
-/* Our side runs until it has closed this many half-open connections for others. */
+/* Drives the device until it has closed this number of half-open connections to make room for others. */
 static void drive_until_dropped(struct cmside *side, unsigned count)
 {
     for (int tenths = 0; tenths < 10 * WAIT_S && counters().half_open_dropped < count; tenths++) {
@@ -210,7 +210,7 @@ static void drive_until_dropped(struct cmside *side, unsigned count)
     ck_assert_uint_eq(counters().half_open_dropped, count);
 }
 
-/* This many may be silent at once; the next one waits, and then takes the place of the oldest, and only that. */
+/* HALF_OPEN_MAX connections may be idle at once. The next one waits, and then replaces the oldest, and only that. */
 START_TEST(half_open_connections)
 {
     struct said message = said(SAID_REQ);
@@ -237,7 +237,7 @@ START_TEST(half_open_connections)
 }
 END_TEST
 
-/* A request that waits to be looked at is none of them: the oldest that is silent goes. */
+/* A connection whose request waits to be read does not count as half open: the oldest idle one is closed. */
 START_TEST(requests_stay)
 {
     struct said message = said(SAID_REQ);
@@ -261,7 +261,7 @@ START_TEST(requests_stay)
 }
 END_TEST
 
-/* Clients that connect all at once and send their requests a little later: those beyond the limit wait, and no one is
+/* Clients connect at the same time and send their requests a little later: those beyond the limit wait, and none is
  * closed. */
 START_TEST(all_at_once)
 {
@@ -299,7 +299,7 @@ static int dial_from(const struct cmside *side, in_addr_t host)
     return fd;
 }
 
-/* A host that opens connections without end has its own closed, not that of another host, which is the oldest. */
+/* A host that opens connections without end displaces its own, not the one of another host, which is the oldest. */
 START_TEST(a_flood_displaces_its_own)
 {
     struct cmside side;
@@ -323,7 +323,7 @@ START_TEST(a_flood_displaces_its_own)
 }
 END_TEST
 
-/* Who has said his request is half open no longer, and doesn't count against those who are. */
+/* A connection whose request has arrived is no longer half open, and does not count against the limit. */
 START_TEST(complete_requests_make_room)
 {
     struct said message = said(SAID_REQ);
@@ -348,7 +348,7 @@ START_TEST(complete_requests_make_room)
 }
 END_TEST
 
-/* Gone again before the user has looked: there is nobody to tell him of. */
+/* The peer closes before the application reads its event: no event is delivered. */
 START_TEST(gone_before_the_event)
 {
     struct said message = said(SAID_REQ);

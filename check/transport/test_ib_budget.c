@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_ib_budget.c - what a stranger's management datagrams cost: how many of a sender are taken in, and that a process
- * knows by a table which inboxes of others are open.
+ * test_ib_budget.c - limits on what management datagrams of untrusted peers cost: how many of one sender are processed,
+ * and the shared table that tells a process which inboxes of other processes are open.
  */
 #include <arpa/inet.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static union soft_addr sender(const char *host, unsigned port)
     return addr;
 }
 
-/* How many of so many that come at once are taken in. */
+/* Offers `count` datagrams at the same time. Returns how many are accepted. */
 static unsigned take(const union soft_addr *from, unsigned count, uint64_t now)
 {
     unsigned taken = 0;
@@ -54,7 +54,7 @@ START_TEST(a_flood_is_cut_off)
 }
 END_TEST
 
-/* As many as come in a second are let in for ever. */
+/* A sender at the permitted rate is accepted for ever. */
 START_TEST(a_steady_sender_is_heard)
 {
     union soft_addr from = sender("fd00::1", 1000);
@@ -64,7 +64,8 @@ START_TEST(a_steady_sender_is_heard)
 }
 END_TEST
 
-/* Another program on the flood's host, and a host that floods from all its ports, or all addresses of its network. */
+/* Another program on a flooding host is accepted; a host that floods from all its ports, or from all addresses of its
+ * network, is limited as one. */
 START_TEST(ports_of_a_host)
 {
     union soft_addr flood = sender("10.0.0.1", 1000), beside = sender("10.0.0.1", 1001);
@@ -90,7 +91,7 @@ START_TEST(ports_of_a_host)
 }
 END_TEST
 
-/* ---- The table, as two processes have it ---- */
+/* ---- The table, mapped twice as by two processes ---- */
 
 static struct roce_table *here, *there;
 
@@ -125,7 +126,7 @@ START_TEST(doors_are_known)
     ck_assert(roce_table_is_open(there, place));
     roce_table_close(here, place);
     ck_assert(!roce_table_is_open(there, place));
-    roce_table_close(here, place); /* a process that counts wrong */
+    roce_table_close(here, place); /* a process closes once too often */
     ck_assert(!roce_table_is_open(there, place));
 }
 END_TEST

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What both ends of the crowd have: a queue, operations that are counted, and waits that have a bound. */
+/* crowd.c - what server and peers share: a queue, a count of events for each operation, and waits with a time limit.
+ * See crowd.h. */
 #include "crowd.h"
 
 #include <stdarg.h>
@@ -22,13 +23,14 @@ void crowd_fail(const struct crowd *crowd, const char *condition, const char *fo
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    /* A peer's own words reach the runner, too, but only the first of them. */
+    /* Output of a peer process reaches the test runner too, but only its first line is kept. */
     if (!crowd->server)
         fprintf(stderr, "%s: a peer: %s (%s)\n", crowd->cell->name, text, condition);
     ck_abort_msg("%s: %s: %s (%s)", crowd->cell->name, crowd->server ? "server" : "a peer", text, condition);
 }
 
-/* A device that was used once may stay open, and a thread that has waited keeps what it waited with. */
+/* Opens and closes one connection before descriptors are counted: a device stays open after its first use, and a thread
+ * keeps the descriptor that it once slept on. */
 static void use_once(int socktype)
 {
     struct pair pair;
@@ -56,7 +58,8 @@ void crowd_open(struct crowd *crowd, const struct cell *cell, bool server)
     ck_assert(crowd->queue != EXS_QHANDLE_INVALID);
 }
 
-/* Nothing is in progress, nothing is left to be told, and the descriptors are those of before. */
+/* Fails unless every operation has had its event, no event is left, and the process has as many descriptors as
+ * before. */
 void crowd_close(struct crowd *crowd)
 {
     exs_event_t none;

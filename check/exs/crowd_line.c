@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A line of the crowd: what it owes and is owed, and its operations. See crowd.h. */
+/* crowd_line.c - a line of the crowd: what it sends, what it expects to receive, and its operations. See crowd.h. */
 #include "crowd.h"
 
 #include <stdarg.h>
 
-/* ---- What is owed -------------------------------------------------------------------- */
+/* ---- What each side sends ------------------------------------------------------------ */
 
 size_t owed_up(const struct cell *cell)
 {
@@ -16,7 +16,7 @@ size_t owed_down(const struct cell *cell)
     return cell->large ? 300000 : 15000;
 }
 
-/* Fits into what a STREAM holds that nobody has asked for. */
+/* Must fit into the receive ring of a STREAM, because the receiver may request it late. */
 size_t owed_last(const struct cell *cell)
 {
     return cell->large ? 150000 : 5000;
@@ -42,7 +42,7 @@ static uint64_t direction_seed(const struct line *line, bool up)
     return (uint64_t)line->peer * 2 + up;
 }
 
-/* Where the part ends in which byte number `at` is. */
+/* The position where the part ends that contains byte `at`. */
 static size_t end_of_part(const struct cell *cell, bool up, size_t at)
 {
     size_t first = up ? owed_up(cell) : owed_down(cell), last = first + owed_last(cell);
@@ -57,7 +57,7 @@ static size_t length_from_chance(const struct line *line, bool up, size_t at, si
     return chance_size(&chance, 1, most);
 }
 
-/* Of the piece that begins at this byte; on a SEQPACKET a message. */
+/* The length of the piece that starts at byte `at`; on a SEQPACKET it is one message. */
 static size_t piece_length(const struct line *line, bool up, size_t at)
 {
     const struct cell *cell = line->crowd->cell;
@@ -92,7 +92,7 @@ void op_forget(struct op *op)
     op->buffer = NULL;
 }
 
-/* Exactly one event, of its kind, on its socket, in its turn. */
+/* An operation has exactly one event: of its type, on its socket, in the order of submission. */
 void op_done(struct op *op, const exs_event_t *event)
 {
     struct line *line = op->line;
@@ -120,7 +120,7 @@ void op_done(struct op *op, const exs_event_t *event)
            exs_strevent(op->type), moved->exs_evt_length, (unsigned)moved->exs_evt_flags);
 }
 
-/* ---- Coming in ----------------------------------------------------------------------- */
+/* ---- Receiving ----------------------------------------------------------------------- */
 
 size_t line_next_receive(const struct line *line)
 {
@@ -136,7 +136,7 @@ size_t line_next_receive(const struct line *line)
     return length < room ? length : room;
 }
 
-/* How many bytes a receive of this length is sure of: a message has its own. */
+/* How many bytes a receive of this length will return at least: on a SEQPACKET, the length of the next message. */
 static size_t bytes_asked(const struct line *line, size_t length)
 {
     return line->crowd->cell->socktype == SOCK_STREAM ? length
@@ -166,7 +166,7 @@ void line_received(struct line *line, const char *buffer, size_t asked, size_t l
     }
 }
 
-/* All of its bytes come with the first part. */
+/* All of its bytes are in the first part. */
 static bool can_wait_for_all(const struct line *line, size_t length)
 {
     const struct cell *cell = line->crowd->cell;
@@ -175,7 +175,7 @@ static bool can_wait_for_all(const struct line *line, size_t length)
            line->in_asked + length <= (line->crowd->server ? owed_up(cell) : owed_down(cell));
 }
 
-/* Receives of before still have their events, perhaps with bytes. */
+/* Receives that were started before may still have events, perhaps with bytes. */
 static void end_if_refused(struct line *line)
 {
     if (!line->in_refused || line->receives)
@@ -205,7 +205,7 @@ static bool start_receive(struct line *line)
     return true;
 }
 
-/* ---- Going out ----------------------------------------------------------------------- */
+/* ---- Sending ------------------------------------------------------------------------- */
 
 size_t line_next_send(const struct line *line)
 {
@@ -249,7 +249,7 @@ static bool start_send(struct line *line)
     return true;
 }
 
-/* ---- Both ---------------------------------------------------------------------------- */
+/* ---- Both directions ----------------------------------------------------------------- */
 
 void line_open(struct crowd *crowd, int socket, int peer)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The crowd's peers: a process with some of them. See crowd.h. */
+/* crowd_peer.c - a process that runs some of the crowd's peers. See crowd.h. */
 #include "crowd.h"
 
 static void connect_peer(struct crowd *crowd, int peer)
@@ -12,7 +12,7 @@ static void connect_peer(struct crowd *crowd, int peer)
     struct line *line = &crowd->lines[crowd->count - 1];
     line->ending = ending_of(cell, peer);
     line->out_total = owed_up(cell);
-    /* Some close with receives in progress, some with bytes that nobody has asked for. */
+    /* Peers with an odd number close with unread bytes, the others with receives in progress. */
     line->in_limit = line->ending == CLOSES && is_odd(line) ? owed_down(cell) : SIZE_MAX;
     must(exs_connect(socket, SA(&crowd->address), crowd->address.length, 0, NULL, crowd->queue,
                      op_new(crowd, line, EXS_EVT_CONNECT, 0)));
@@ -47,7 +47,7 @@ static void handle_peers_event(struct op *op, const exs_event_t *event)
     line_go_on(line);
 }
 
-/* ---- Until when ---------------------------------------------------------------------- */
+/* ---- What the peers wait for --------------------------------------------------------- */
 
 static bool has_first_part(const struct line *line)
 {
@@ -59,7 +59,7 @@ static bool has_sent(const struct line *line)
     return line->out_done == line->out_total;
 }
 
-/* Those that nothing was sent to while they were stopped have no second part. */
+/* The server has sent no second part to those that it left idle while they were stopped. */
 static bool has_second_part(const struct line *line)
 {
     size_t first = owed_down(line->crowd->cell);
@@ -83,7 +83,7 @@ static bool is_closed(const struct line *line)
     return line->closed;
 }
 
-/* ---- Ends ---------------------------------------------------------------------------- */
+/* ---- How the peers end --------------------------------------------------------------- */
 
 static void send_more(struct crowd *crowd, size_t length)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The crowd's server: it exchanges the first part with all peers, bids them end, and holds them to how they do.
- */
+/* crowd_server.c - the crowd's server. It exchanges the first part with all peers, makes them end, and checks that each
+ * connection ends as it must. See crowd.h. */
 #include "crowd.h"
 #include "check/support/processes.h"
 
 #include <signal.h>
 
-#define ACCEPTS 8 /* elements that wait at once */
+#define ACCEPTS 8 /* accept elements pending at the same time */
 #define UNREAD 3000
 
 static bool ends_as_the_cell(int child)
@@ -19,7 +19,7 @@ static bool stops(const struct cell *cell)
     return cell->ending == STOPS || cell->ending == STOPPED_KILLED || cell->ending == SILENT;
 }
 
-/* Nothing is on its way to it while it is stopped. */
+/* Nothing is sent to it while it is stopped. */
 static bool is_idle(const struct line *line)
 {
     return line->peer / MOST_CHILDREN % 3 == 1;
@@ -30,7 +30,7 @@ static bool is_stopped(const struct line *line)
     return stops(line->crowd->cell) && ends_as_the_cell(line->peer % children_of(line->crowd->cell));
 }
 
-/* ---- What an end is ------------------------------------------------------------------ */
+/* ---- How a connection must end ------------------------------------------------------- */
 
 static void expect_in(const struct line *line)
 {
@@ -72,7 +72,7 @@ static void expect_out(const struct line *line)
                strerrorname_np(error));
 }
 
-/* Whoever asks again hears the same, at once. */
+/* Calls after the end return the same error, without waiting. */
 static void expect_the_same_again(const struct line *line)
 {
     bool can_be_buffered = line->crowd->cell->socktype == SOCK_STREAM;
@@ -82,7 +82,7 @@ static void expect_the_same_again(const struct line *line)
 
     expect(line->crowd, got <= 0 && error == line->in_end, "peer %d: a receive after the end: %zd, %s",
            line->peer, got, strerror(error));
-    /* One that still receives while it closes may have this byte. */
+    /* A peer that still receives while it closes may receive this byte. */
     if (line->ending == STOPS || (line->ending == CLOSES && !is_odd(line)))
         return;
     ssize_t sent = exs_blocking_send(line->socket, &byte, 1, 0, NULL);
@@ -107,8 +107,9 @@ void line_end(struct line *line)
 
 /* ---- Lines --------------------------------------------------------------------------- */
 
-/* Of some the last part isn't asked for before they have ended. Not so where threads block, since a connection
- * that nobody waits for is not moved on, and takes in few pieces: there it is what will never be whole. */
+/* For some lines the last part is requested only after the peers have ended. With THREADS only a part that the peer
+ * never completes is left unrequested: a connection that no thread waits on is not driven, so it would take in only a
+ * few pieces. */
 static size_t first_limit(const struct line *line)
 {
     const struct cell *cell = line->crowd->cell;
@@ -218,7 +219,7 @@ static void handle_event(struct crowd *crowd, struct op *op, const exs_event_t *
     }
 }
 
-/* ---- The play ------------------------------------------------------------------------ */
+/* ---- The course of a cell ------------------------------------------------------------ */
 
 static bool has_first_part(const struct line *line)
 {
@@ -274,7 +275,7 @@ static void signal_those(struct crowd *crowd, int signal)
     }
 }
 
-/* What is sent to peers who are stopped, or who don't read it. */
+/* Sends to peers that are stopped or do not receive. */
 static void send_what_waits(struct crowd *crowd)
 {
     const struct cell *cell = crowd->cell;
@@ -286,7 +287,8 @@ static void send_what_waits(struct crowd *crowd)
         else if (line->ending == CLOSES && is_odd(line) && cell->socktype == SOCK_STREAM)
             line->out_total += UNREAD;
         if (line->in_limit == owed_up(cell) && cell->socktype == SOCK_SEQPACKET)
-            line->in_limit += owed_last(cell); /* a message is sent only where it is asked for */
+            /* On a SEQPACKET a message is sent only when the receiver has requested it. */
+            line->in_limit += owed_last(cell);
     }
     go_on_with_all(crowd);
 }
@@ -303,7 +305,7 @@ static void wait_in_silence(struct crowd *crowd)
     } else {
         double until = start + cell->silence;
 
-        while (seconds_now() < until && way_turn(crowd, until)) /* however much the others say */
+        while (seconds_now() < until && way_turn(crowd, until)) /* regardless of events of the other peers */
             ;
     }
     signal_those(crowd, cell->ending == STOPS ? SIGCONT : SIGKILL);
@@ -343,7 +345,7 @@ static void close_listener(struct crowd *crowd)
         crowd_turn(crowd, until, "the listener to be closed");
 }
 
-static struct crowd served; /* one in a process */
+static struct crowd served; /* one per process */
 
 static void handle_servers_event(struct op *op, const exs_event_t *event)
 {

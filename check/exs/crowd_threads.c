@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * crowd_threads.c - the crowd's server by blocking calls: a thread for each direction of each line.
+ * crowd_threads.c - the crowd's server with blocking calls: one thread for each direction of each line.
  *
- * The lock is held but in the calls; `more` tells these threads that there is more to do, `changed` the main
- * one that something is done.
+ * A thread holds the lock except during calls of the library. `more` wakes these threads when there is more to do;
+ * `changed` wakes the main thread when something is done.
  */
 #include "crowd.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * crowd_ways.c - the ways that the crowd's server waits in, for its queue and for what its children say.
+ * crowd_ways.c - how the crowd's server waits for its queue and for the reports of its children.
  *
- * None of them looks at the queue but when it was told to, so that a wake-up that is lost shows.
+ * It polls the queue only when it has been woken for it, so that a lost wake-up makes the test fail.
  */
 #include "crowd.h"
 
@@ -10,9 +10,9 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
-#define BATCH 4 /* events that are asked for at once: few, so that some are left */
+#define BATCH 4 /* events per dequeue: few, so that some remain */
 #define THE_QUEUE MOST_CHILDREN
-#define TICK_MS 10 /* exs_qdequeue can't wait for a child's word as well */
+#define TICK_MS 10 /* exs_qdequeue can't wait for a child's report at the same time */
 
 static enum way way_of(const struct crowd *crowd)
 {
@@ -120,7 +120,7 @@ static bool ev_turn(struct crowd *crowd, double until)
     return !crowd->late;
 }
 
-/* ---- Neither ------------------------------------------------------------------------- */
+/* ---- Blocking calls ------------------------------------------------------------------ */
 
 static bool hear_those_who_speak(struct crowd *crowd, int fd, int wait_ms)
 {

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A correct program with four loops and eight clients in one process, for the thread sanitizer and for valgrind (the scripts
- * thread_sanitizer and memcheck). The loops echo. Each operation's event goes to the next loop, so a buffer belongs in
- * turn to each thread, and a connection is closed by a thread that did not accept it. The clients receive into
- * registered memory whose bytes are not set.
- * usage: four_loops [ROUNDS] */
+/*
+ * four_loops.c - a correct program with four event loops and eight clients in one process, for the thread sanitizer and
+ * for valgrind (the scripts thread_sanitizer and memcheck). The loops echo. Each operation's event goes to the next
+ * loop, so each thread owns a buffer in turn, and a connection is closed by another thread than the one that accepted
+ * it. The clients receive into registered memory that is not initialized.
+ *
+ *   usage: four_loops [ROUNDS]
+ */
 #include <exs.h>
 #include <netinet/in.h>
 #include <pthread.h>

@@ -4,7 +4,7 @@
 
 #include <poll.h>
 
-#define TURNS 8 /* of a queue, for what takes a few */
+#define TURNS 8 /* passes over the queue, for work that takes several */
 
 static const struct timeval at_once;
 exs_qhandle_t queue;
@@ -26,7 +26,7 @@ void memory_end(void)
     mock_end();
 }
 
-/* ---- What happens ------------------------------------------------------------------------------------- */
+/* ---- Events and completions --------------------------------------------------------------------------- */
 
 void go_on(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* incoming.h - a listener with a queue beside it: what the tests of connections on their way in share. */
+/* incoming.h - a listener and a queue: shared by the tests of connections that are not accepted yet. */
 #ifndef CHECK_INCOMING_H
 #define CHECK_INCOMING_H
 
@@ -10,7 +10,8 @@ extern struct address address; /* of the listener */
 extern int listener;
 extern exs_acceptaddr_t wanted[4];
 
-void incoming_begin(void); /* with 2,048 descriptors: enough, and a listener keeps 256 half-open connections */
+/* Limits descriptors to 2,048, of which a listener keeps 256 half-open connections. */
+void incoming_begin(void);
 void incoming_end(void);
 int accepted(struct inbox *inbox); /* the socket of the next EXS_EVT_ACCEPT */
 

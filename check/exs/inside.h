@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* inside.h - EXS's connections from inside, for tests that look at what no call tells. */
+/* inside.h - access to the library's connection structs, for tests of state that no function of the API returns. */
 #ifndef CHECK_INSIDE_H
 #define CHECK_INSIDE_H
 
@@ -8,9 +8,9 @@
 #include "soft/service/service.h"
 
 struct conn *conn_of(int socket);
-/* Its device's, on the embedded one; not when it is closed. */
+/* The service thread's record of the socket's device (software device only). The socket must be open. */
 struct service_member *service_of(int socket);
-/* From now on as on a device that takes no longer requests than this. */
+/* From now on the connection's device takes work requests of at most this length. */
 void cut_requests(const struct pair *pair, uint32_t bytes);
 
 #endif

@@ -14,7 +14,7 @@ void set_linger(int socket, int on, int seconds)
     ck_assert_int_eq(held.l_linger, seconds);
 }
 
-/* Long, short, long. The short one is copied when its turn comes. */
+/* Long, short, long. The short send is copied when it is its turn to be sent. */
 size_t length_of(int send)
 {
     return send == 1 ? 100 : LENGTH;
@@ -61,7 +61,7 @@ void close_server(struct pair *pair)
     pair_close_rest(pair);
 }
 
-/* More of the peer's memory is read than can be at once. */
+/* Starts more reads of the peer's memory than can be in progress at once. */
 uint8_t *read_all(struct pair *pair, uint8_t *there)
 {
     uint8_t *here = new_buffer(READS * READ);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mixture_calls.c - what is asked of a socket; lengths, flags and files are chance. See mixture.h. */
+/* mixture_calls.c - starts operations of random lengths, flags and files. See mixture.h. */
 #include <sys/mman.h>
 #include "mixture.h"
 
@@ -40,7 +40,7 @@ static bool is_send(const struct op *op)
     return op->type == EXS_EVT_SEND || op->type == EXS_EVT_SENDMSG || op->type == EXS_EVT_SENDFILE;
 }
 
-/* What the call gave: 0, and it is pending; or it was refused, as only some may be. */
+/* Records a started operation. If the call failed, checks that its errno is one that is allowed now. */
 static void begun(struct mixture *m, struct op *op, ssize_t result)
 {
     if (result == 0 && m->ops < MOST_OPS) {
@@ -50,7 +50,8 @@ static void begun(struct mixture *m, struct op *op, ssize_t result)
         return;
     }
     ck_assert_msg((op->flags & MSG_DONTWAIT && errno == EAGAIN) ||
-                      (errno == ECANCELED && is_send(op)) || /* one before it failed, and is not dequeued yet */
+                      /* An earlier send failed, and its event is not dequeued yet. */
+                      (errno == ECANCELED && is_send(op)) ||
                       (m->may_break && (errno == ECONNRESET || errno == EPIPE)),
                   "%s: %s", exs_strevent(op->type), strerror(errno));
     op_free(op);
@@ -72,7 +73,7 @@ static int file_with(const void *bytes, size_t length)
     return file;
 }
 
-/* Cut in up to PIECES. */
+/* Splits the operation's memory into up to PIECES segments. */
 static int cut(struct mixture *m, struct op *op)
 {
     size_t at = 0;
@@ -100,7 +101,7 @@ static void one_transfer(struct mixture *m, struct op *op)
     }
     if (below(m, 3) == 0 && op->flags == 0)
         region = m->region;
-    if (region != NULL) { /* nobody changes that: all that is sent from it are the same bytes */
+    if (region != NULL) { /* all sends from the region send the same bytes, because no send may change it */
         memcpy(op->memory, m->region_memory, op->length);
         begun(m, op, exs_send(socket, m->region_memory, op->length, op->flags, queue, op, region));
     } else {
@@ -119,7 +120,7 @@ static void one_message(struct mixture *m, struct op *op)
                          : exs_sendmsg(socket, &op->message, op->flags, queue, op));
 }
 
-/* A file, and memory behind it. */
+/* A file, followed by memory. */
 static void one_file(struct mixture *m, struct op *op)
 {
     exs_qhandle_t queue = m->box[op->end].queue;
@@ -162,8 +163,8 @@ void call_receive(struct mixture *m, int end)
     one_transfer(m, op);
 }
 
-/* By a call that waits a little; short, so that the peer, which this thread would have to run, need not forget
- * it. */
+/* A blocking call with a short timeout. It is too short to be advertised, so the peer, which this thread would have to
+ * drive, need not answer a recall. */
 void call_read(struct mixture *m, int end)
 {
     struct timeval short_time = {.tv_usec = 1000}, none = {0};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mixture_log.c - what one end sent and the other received, as bytes or as messages. See mixture.h. */
+/* mixture_log.c - compares what one end sent with what the other received, as bytes or as messages. See mixture.h. */
 #include "mixture.h"
 
 struct log { /* of one direction */
     uint8_t *bytes;
     size_t length;
-    size_t *ends; /* of messages */
+    size_t *ends; /* the end of each message */
     bool *cut, *unsure;
     int messages;
 };
@@ -52,7 +52,7 @@ static void free_log(const struct log *log)
     free(log->unsure);
 }
 
-/* Message `of` of one is that of the other, or as much of it as there was room for. */
+/* Is received message `of_received` equal to sent message `of_sent`, or to its beginning if it was truncated? */
 static bool same_message(const struct log *sent, int of_sent, const struct log *received, int of_received)
 {
     size_t from = of_sent > 0 ? sent->ends[of_sent - 1] : 0,
@@ -63,9 +63,9 @@ static bool same_message(const struct log *sent, int of_sent, const struct log *
            memcmp(sent->bytes + from, received->bytes + at, got) == 0;
 }
 
-/* Are the received ones from `i` on the sent ones from `next` on, in order and each once, but for those that may have been
- * left out? One of these may be left out though it looks like the next one received, of which there was room for a byte.
- * *furthest: how many have one that they could be. */
+/* Do the received messages from `i` on match sent ones from `next` on, in order and each once? Sent messages that are
+ * unsure may be missing. A missing one may look like the next one received if that was truncated to one byte, so this
+ * tries both. *furthest: the largest number of received messages that could be matched. */
 static bool same_from(const struct log *sent, int next, const struct log *received, int i, int *furthest)
 {
     if (*furthest < i)
@@ -89,7 +89,7 @@ static void same_messages(const struct log *sent, const struct log *received)
     ck_assert_msg(same, "message %d of %d differs, or was not sent", furthest, received->messages);
 }
 
-/* From this end to the other. `all`: nothing is missing at the end of it. */
+/* Compares one direction. `all`: everything that was sent must have arrived. */
 void log_compare(struct mixture *m, int from, bool all)
 {
     struct log sent = log_of(m, from, false), received = log_of(m, !from, true);

@@ -4,7 +4,7 @@
 
 #include <dlfcn.h>
 
-#define OURS 0x40000000 /* ai_flags of a list that is not the system's */
+#define OURS 0x40000000 /* ai_flags of a list that this file has made, not the C library */
 
 struct named answer;
 sem_t asked, go, freed;
@@ -89,7 +89,8 @@ void name_leads_to(const struct address *address)
 
 void connect_host(int socket, struct inbox *box)
 {
-    must(exs_connect_host(socket, "host", "7", 0, NULL, box->queue, &answer)); /* one number is not enough */
+    /* "host" is not a number, so it is looked up. */
+    must(exs_connect_host(socket, "host", "7", 0, NULL, box->queue, &answer));
 }
 
 TCase *named_case(Suite *suite, const char *name)

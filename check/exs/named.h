@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * named.h - names that are the program's own: its getaddrinfo stands before the system's, and answers when the
- * test lets it.
+ * named.h - name resolution under the test's control: getaddrinfo is defined here, in place of the C library's, and
+ * returns when the test lets it.
  */
 #ifndef CHECK_NAMED_H
 #define CHECK_NAMED_H
@@ -13,20 +13,21 @@
 
 #define ADDRESSES_MAX 3
 
-/* What getaddrinfo says to any name; set before it is asked. */
+/* What getaddrinfo returns for any name; set before it is called. */
 extern struct named {
     int error, system_error;
     struct address addresses[ADDRESSES_MAX];
     int count;
-    bool waits; /* for a post of `go` */
+    bool waits; /* wait for a post of `go` */
 } answer;
-extern sem_t asked, go, freed; /* asked: posted by who asks; freed: when he has given the list back */
+/* Posted by getaddrinfo when it starts, by the test to let it return, and by freeaddrinfo. */
+extern sem_t asked, go, freed;
 extern atomic_int asks;
 extern int family_asked;
 
 void await(sem_t *semaphore);
 void name_leads_to(const struct address *address);
-/* By a name; the event's handle is &answer. */
+/* Connects by name; the event's ahandle is &answer. */
 void connect_host(int socket, struct inbox *box);
 
 TCase *named_case(Suite *suite, const char *name);

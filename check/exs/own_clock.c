@@ -5,14 +5,14 @@
 #include <dlfcn.h>
 #include <time.h>
 
-#define LOOK_NS 1000 /* that a look takes */
+#define LOOK_NS 1000 /* that one reading of the clock takes */
 
 _Thread_local bool own_clock;
 _Thread_local long long own_leap;
 
 __attribute__((visibility("default"))) int clock_gettime(clockid_t id, struct timespec *now)
 {
-    static _Thread_local long long ns; /* 0: nobody has looked yet */
+    static _Thread_local long long ns; /* 0: this thread has not read the clock yet */
     int (*next)(clockid_t, struct timespec *);
 
     *(void **)&next = dlsym(RTLD_NEXT, "clock_gettime");

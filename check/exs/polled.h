@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* polled.h - what the tests of exs_poll share: what is ready, and threads that sleep in a poll. */
+/* polled.h - shared by the tests of exs_poll: the readiness of a descriptor, and threads that sleep in a poll. */
 #ifndef CHECK_POLLED_H
 #define CHECK_POLLED_H
 
 #include "check/support/support.h"
 
-#define LENGTH (300 * KIB) /* more than the peer's ring buffer */
+#define LENGTH (300 * KIB) /* more than the peer's receive ring */
 #define SHORT_US 50000
 
 static const struct timeval at_once = {0}, shortly = {.tv_usec = SHORT_US};
 
-/* What is ready of one descriptor, now. */
+/* The current readiness of one descriptor. */
 static inline int ready_now(int fd, int events)
 {
     exs_pollfd_t poll = {.exs_fd = fd, .exs_events = (short)events, .exs_revents = -1};
@@ -21,7 +21,7 @@ static inline int ready_now(int fd, int events)
     return poll.exs_revents;
 }
 
-/* Soon: it waits for that. */
+/* Waits until the descriptor is ready, and checks for what. */
 static inline void becomes_ready(int fd, int events, int revents)
 {
     exs_pollfd_t poll = {.exs_fd = fd, .exs_events = (short)events};
@@ -33,7 +33,7 @@ static inline void becomes_ready(int fd, int events, int revents)
 /* A thread, and the descriptor that it waits for. */
 struct sleeping {
     _Atomic pid_t tid;
-    int end, asking; /* the element that asks */
+    int end, asking; /* the element that the thread polls */
 };
 
 #endif

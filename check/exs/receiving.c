@@ -14,7 +14,7 @@ void open_all(void)
 
 void close_all(void)
 {
-    inbox_quiet(pair.server_box, QUIET_MS); /* no call that failed left an event */
+    inbox_quiet(pair.server_box, QUIET_MS); /* calls that failed have left no event */
     pair_close(&pair);
     folder_clear(&folder);
 }
@@ -38,7 +38,7 @@ off_t length_of(const exs_event_t *event)
     return event->exs_evt_union.exs_evt_xferfile.exs_evt_length;
 }
 
-/* What could not be written is there for the next receive. */
+/* The next receive returns the bytes that could not be written. */
 void rest_comes(uint64_t at, size_t length)
 {
     uint8_t *in = new_buffer(length);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* receiving.h - a pair, whose server receives into files of a folder: what the tests of exs_recvfile share. */
+/* receiving.h - a pair whose server receives into files of a directory: shared by the tests of exs_recvfile. */
 #ifndef CHECK_RECEIVING_H
 #define CHECK_RECEIVING_H
 
@@ -7,7 +7,7 @@
 
 #define SEED 7
 
-extern struct pair pair; /* either end's inbox moves the other along */
+extern struct pair pair; /* waiting on either inbox drives both ends */
 extern struct folder folder;
 
 /* Fixtures. */
@@ -15,7 +15,7 @@ void open_all(void);
 void close_all(void);
 
 void receive_files(exs_xferfile_t *vector, int count, int flags);
-/* The client sends these bytes of the pattern, which are to be freed when they were sent. */
+/* The client sends these bytes of the pattern. The caller frees them when they have been sent. */
 uint8_t *send_pattern(size_t length, uint64_t at);
 off_t length_of(const exs_event_t *event);
 void rest_comes(uint64_t at, size_t length);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * round_trips.c - COUNT round trips of SIZE bytes between two sockets of this process, each on a queue and a
- * watcher of its own, on one libev loop: what a side costs, without another process whose turns nobody can
- * count. IDLE more connections of the same two queues are there, and say nothing.
+ * round_trips.c - COUNT round trips of SIZE bytes between two sockets of this process. Each socket has its own queue
+ * and watcher, on one libev loop. This measures the cost of one side without another process, whose iterations can't be
+ * counted. The two queues also have IDLE idle connections.
  *
  *   round_trips SIZE COUNT [IDLE]
  */
@@ -18,10 +18,10 @@ static struct side {
     exs_qhandle_t queue;
     exs_mhandle_t region;
     int sock;
-    char *buffer; /* one message in, one out */
+    char *buffer; /* one message to receive, one to send */
 } sides[2];
 static size_t size;
-static unsigned long left, idle; /* round trips, and idle connections, that are to come */
+static unsigned long left, idle; /* round trips and idle connections still to come */
 static int listener;
 
 static void fail(const char *what)
@@ -56,7 +56,7 @@ static void connect_sides(void)
         fail("connect");
 }
 
-/* The idle ones come first, one after another. */
+/* Opens the idle connections first, one after the other. */
 static void connected(struct side *side, int sock)
 {
     side->sock = sock;
@@ -84,7 +84,7 @@ static void received(EV_P_ struct side *side)
 
 static void events_cb(EV_P_ exs_ev *w, exs_event_t *events, int count)
 {
-    struct side *side = (struct side *)w; /* its first member */
+    struct side *side = (struct side *)w; /* the watcher is the first member */
 
     for (exs_event_t *e = events; e < events + count; e++) {
         errno = e->exs_evt_errno;
@@ -122,7 +122,7 @@ static void listen_here(void)
         fail("listen");
 }
 
-/* Each connection has descriptors at both ends. */
+/* Each connection takes descriptors at both ends. */
 static void allow_descriptors(void)
 {
     struct rlimit limit;

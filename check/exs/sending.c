@@ -47,7 +47,7 @@ void folder_open(void)
     pair_open(&pair, AF_INET, SOCK_STREAM);
 }
 
-/* On the embedded device, too, which reads files by itself unless it is told to. */
+/* Makes the software device map files, too. By default it reads them. */
 void folder_open_mapped(void)
 {
     setenv("EXS_MAP", "1", 1);
@@ -65,7 +65,7 @@ void folder_remove(void)
 
 void folder_close(void)
 {
-    inbox_quiet(pair.client_box, QUIET_MS); /* no call that failed left an event */
+    inbox_quiet(pair.client_box, QUIET_MS); /* calls that failed have left no event */
     pair_close(&pair);
     folder_remove();
 }

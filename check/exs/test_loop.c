@@ -234,8 +234,7 @@ static void tally_cb(EV_P_ exs_ev *w, exs_event_t *events, int count)
         exs_ev_stop(EV_A_ w);
 }
 
-/* Every event arrives, although the callback stops the watcher after each batch and the test starts it again.
- * */
+/* Every event arrives, although the callback stops the watcher after each batch and the test starts it again. */
 START_TEST(stop_and_start)
 {
     EV_P = new_loop(backends[_i]);

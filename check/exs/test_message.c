@@ -316,8 +316,7 @@ END_TEST
 
 /* ---- Close and end of stream ----------------------------------------------------------------- */
 
-/* A close cancels a pending receive, and an orderly end completes it with 0 bytes. Either releases its memory.
- * */
+/* A close cancels a pending receive, and an orderly end completes it with 0 bytes. Either releases its memory. */
 START_TEST(ends)
 {
     int type = _i % 2 ? SOCK_SEQPACKET : SOCK_STREAM;
@@ -349,8 +348,7 @@ START_TEST(ends)
 }
 END_TEST
 
-/* A call whose middle element has an invalid region fails, and leaves the regions of the other elements unused.
- * */
+/* A call whose middle element has an invalid region fails, and leaves the regions of the other elements unused. */
 START_TEST(refused_in_the_middle)
 {
     struct vector vector;

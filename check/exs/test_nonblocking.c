@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_nonblocking.c - O_NONBLOCK and SOCK_NONBLOCK, as exs_fcntl(3) describes them, and the sentences of exs_errmsg()
- * for what a program that was written for TCP may try.
+ * test_nonblocking.c - O_NONBLOCK and SOCK_NONBLOCK as exs_fcntl(3) describes them, and the messages of
+ * exs_errmsg() for what a program that was written for TCP may try.
  */
 #include "check/support/support.h"
 
@@ -61,7 +61,8 @@ START_TEST(reads)
 }
 END_TEST
 
-/* A writer that gets EAGAIN has filled what the peer buffers; when the peer has read, it can go on. */
+/* A writer that gets EAGAIN has filled the buffers of the connection. After the peer has read, it can write
+ * again. */
 START_TEST(writes)
 {
     char *out = new_buffer(MIB), *in = new_buffer(MIB);
@@ -137,7 +138,7 @@ START_TEST(connect_fails)
 }
 END_TEST
 
-/* Several clients connect at once, and no other accept is pending. */
+/* Several clients connect at once to a nonblocking listener, without another pending accept. */
 START_TEST(many_connect)
 {
     enum { CLIENTS = 20 };
@@ -188,7 +189,7 @@ START_TEST(always_wait)
 }
 END_TEST
 
-/* ---- What programs that were written for TCP try -------------------------------------------------- */
+/* ---- Calls that programs written for TCP try ------------------------------------------------------ */
 
 START_TEST(explains)
 {

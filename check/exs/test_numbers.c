@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_numbers.c - a program that closes by close(2) what is the library's: the number may be another file's by
- * then, which must not suffer for it.
+ * test_numbers.c - a program that closes the library's descriptors by close(2). The number may belong to
+ * another file when the library closes the socket or queue; the library must not close that file.
  */
 #include "check/support/processes.h"
 #include "check/support/support.h"
 
 #include <fcntl.h>
 
-/* A file at this number, which was the library's. */
+/* Closes the library's descriptor `number` and gives the number to another file. */
 static void take_number(int number)
 {
     int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -33,7 +33,8 @@ static void peer_sees_the_end(struct pair *pair)
     ck_assert(event.exs_evt_errno == ECONNRESET || event.exs_evt_union.exs_evt_xfer.exs_evt_length == 0);
 }
 
-/* Whatever way it is closed, and whether the number is in use: the connection ends. */
+/* The connection ends, whether the program uses exs_close() or exs_blocking_close(), and whether the number is
+ * in use by another file. */
 START_TEST(socket_closed_behind_our_back)
 {
     struct pair pair;
@@ -74,7 +75,7 @@ START_TEST(fresh_socket_closed_behind_our_back)
 }
 END_TEST
 
-/* The number is a new socket's: that one is the one that is closed, once. */
+/* The number has been given to a new socket: a close closes the new one, once. */
 START_TEST(number_of_a_new_socket)
 {
     int old = exs_socket(PF_INET, SOCK_STREAM, 0);
@@ -102,7 +103,7 @@ START_TEST(queue_closed_behind_our_back)
 }
 END_TEST
 
-/* A fork closes the library's descriptors in the child, not what has taken their numbers. */
+/* After a fork the library closes its descriptors in the child, but not other files that have their numbers. */
 START_TEST(forked)
 {
     int sock = exs_socket(PF_INET, SOCK_STREAM, 0), other = exs_socket(PF_INET, SOCK_STREAM, 0);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_on_its_way.c - whoever looks before sleeping goes on as long as packets come, though nothing completes: a
- * message of many packets is under way, and each of them would wake a sleeper.
+ * test_on_its_way.c - a thread that busy-polls before it sleeps keeps polling while packets arrive, although
+ * nothing completes: a message of many packets may be arriving, and each packet would wake a sleeping thread.
  *
- * The packets are a raw peer's, bare WRITEs, which no completion tells of: one whenever the one who looks makes way by
- * sched_yield, and in the end a message. The library's calls to the kernel come by here; whoever sleeps gets no more.
+ * The packets come from a raw peer, as RDMA WRITEs without immediate data, which complete nothing at the
+ * receiver. This program replaces sched_yield() and ppoll(): each sched_yield() of the polling thread sends one
+ * more packet, and the last one is a message. A thread that sleeps before that fails the test.
  */
 #include "check/support/scene.h"
 
@@ -19,13 +20,13 @@
 #include "inside.h"
 #include "own_clock.h"
 
-#define SPIN_US 50 /* much less than all the packets take */
+#define SPIN_US 50 /* microseconds; much less than all packets take */
 
 enum { PACKETS = 1000 };
 
-static _Thread_local int left; /* packets, that this thread's looks are to find, */
-static bool are_junk;          /* and no queue pair's; */
-static int meanwhile;          /* so many before the last, somebody else does something: */
+static _Thread_local int left; /* packets that this thread's next calls of sched_yield() send */
+static bool are_junk;          /* the packets are for no queue pair */
+static int meanwhile;          /* when this number of packets is left, sched_yield() also calls does() */
 static void (*does)(void);
 
 static void put_junk(void)
@@ -56,7 +57,7 @@ __attribute__((visibility("default"))) int sched_yield(void)
     int now = left;
 
     *(void **)&own = dlsym(RTLD_NEXT, "sched_yield");
-    left = 0; /* for what is called here */
+    left = 0; /* calls of sched_yield() within this one send nothing */
     if (now > 1 && now == meanwhile)
         does();
     if (now > 1 && are_junk)
@@ -82,7 +83,8 @@ __attribute__((visibility("default"))) int ppoll(struct pollfd *fds, nfds_t coun
     return own(fds, count, &(struct timespec){0}, mask);
 }
 
-/* From now on by a time of its own; what looks by the system's have taught the library is forgotten. */
+/* Uses the test's clock from now on, and resets what the library has learned from polling by the system's
+ * clock. */
 static void look_anew(void)
 {
     const exs_qattr_t looks = {.exs_wait = EXS_WAIT_ADAPTIVE, .exs_wait_us = SPIN_US};
@@ -96,7 +98,7 @@ static void begin(void)
     must(setenv("EXS_LINK", "shm", 1));
     settings_read();
     scene_open(raw_hello(SOCK_STREAM));
-    service_suspend(service_of(scene.server)); /* whose time would be the system's */
+    service_suspend(service_of(scene.server)); /* it would read the system's clock */
     service_suspend(&home_of(scene.raw.id->verbs)->service);
     look_anew();
 }
@@ -131,7 +133,7 @@ static void received(EV_P_ exs_ev *w, exs_event_t *events, int count)
     ev_break(EV_A_ EVBREAK_ALL);
 }
 
-/* And one that a packet has woken begins to. */
+/* A libev loop that a packet has woken busy-polls, too. */
 START_TEST(a_loop_looks_on)
 {
     struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
@@ -151,7 +153,7 @@ START_TEST(a_loop_looks_on)
 }
 END_TEST
 
-/* ---- Who else is waited for -------------------------------------------------------------------------------- */
+/* ---- Other queues and other packets ------------------------------------------------------------------------ */
 
 static struct queue *host;
 static int guests;
@@ -161,8 +163,9 @@ static void have_guests(void)
     atomic_store(&host->attachment_count, guests);
 }
 
-/* One that becomes a guest while somebody looks does not wait until no more packets come. Here it has been one before, and
- * is not counted until then. */
+/* A queue that is attached while another thread polls the host queue is polled soon, and not only after the
+ * last packet. The test attaches the queue beforehand and sets the host's count of attached queues to 0 until
+ * then. */
 START_TEST(a_guest_is_heard)
 {
     struct pair guest;
@@ -193,7 +196,7 @@ START_TEST(a_guest_is_heard)
 }
 END_TEST
 
-/* A stranger's packets keep nobody awake. */
+/* Packets that belong to no queue pair do not keep a thread polling. */
 START_TEST(strangers_are_not_heard)
 {
     const struct timeval limit = {.tv_sec = 1};
@@ -217,7 +220,7 @@ int main(void)
     TCase *looks = add_bare_case(suite, "looks", 20);
 
     if (on_rdma())
-        return 0; /* which does not tell of packets */
+        return 0; /* a hardware device does not report single packets */
     tcase_add_test(looks, a_call_looks_on);
     tcase_add_test(looks, a_loop_looks_on);
     tcase_add_test(looks, a_guest_is_heard);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_onesided.c - exs_mexport, exs_munexport, exs_rread, exs_rwrite: what is moved, in which order, while the
- * peer's program does nothing; what is refused, by the library here and by the device there; and how rights
- * end.
+ * test_onesided.c - exs_mexport, exs_munexport, exs_rread, exs_rwrite: which bytes are moved, and in which
+ * order, while the peer's program makes no call; what the library of the caller and the device of the peer
+ * refuse; and how access rights and connections end.
  */
 #include "check/support/support.h"
 
-#define SIZE (2 * MIB + 100) /* of the exported region, which has canary bytes around it */
+#define SIZE (2 * MIB + 100) /* bytes of the exported region, which has canary bytes around it */
 #define EDGE 64
 
-static struct pair pair; /* of the running test; the server's memory is exported to the client */
+static struct pair pair; /* of the running test; the server exports its memory to the client */
 static char *memory, *exported;
 static exs_mhandle_t region;
 static exs_token_t token;
@@ -65,7 +65,7 @@ static void done(int type, const void *buffer, size_t length)
     ck_assert_uint_eq(event.exs_evt_union.exs_evt_xfer.exs_evt_length, length);
 }
 
-/* ---- What is moved ------------------------------------------------------------------- */
+/* ---- Bytes --------------------------------------------------------------------------- */
 
 static const size_t lengths[] = {1, 7, 64, 65, 4096, 8192, 8193, 70000, MIB + 1, 2 * MIB};
 
@@ -107,7 +107,7 @@ START_TEST(bytes)
 }
 END_TEST
 
-/* The server's program is in no call of EXS, and nobody harvests its queue. */
+/* The server's program makes no call and does not poll its queue. */
 START_TEST(blocking_calls)
 {
     char *out = new_buffer(100000), *in = new_buffer(100000);
@@ -128,7 +128,8 @@ START_TEST(unsignaled_write)
     set_up(types[_i]);
     must(exs_rwrite(pair.client, "quiet", 5, &token, 0, EXS_UNSIGNALED, NULL, NULL, NULL));
     char in[5];
-    must(get(in, 5, 0, NULL)); /* events come in the order of the calls: it is done when this is */
+    /* events come in the order of the calls, so the write is complete when this read is */
+    must(get(in, 5, 0, NULL));
     done(EXS_EVT_RREAD, in, 5);
     ck_assert_mem_eq(exported, "quiet", 5);
     tear_down();
@@ -159,7 +160,7 @@ START_TEST(a_send_says_that_the_write_is_there)
 }
 END_TEST
 
-/* Many more than the device takes at once, in both directions: each gets its event, in order. */
+/* Many more operations than the device takes at once: each gets its event, in order. */
 START_TEST(many_at_once)
 {
     enum { MANY = 500 };
@@ -178,7 +179,7 @@ START_TEST(many_at_once)
 }
 END_TEST
 
-/* The peer does not receive, so the send waits; the one-sided operations don't. */
+/* The peer does not receive, so a send waits. One-sided operations do not wait for it. */
 START_TEST(no_waiting_behind_a_send)
 {
     char in[16] = "";
@@ -198,9 +199,9 @@ START_TEST(no_waiting_behind_a_send)
 }
 END_TEST
 
-/* ---- Chance: against a copy of what must be there --------------------------------------- */
+/* ---- Random operations, compared with a copy of the memory ------------------------------ */
 
-struct flight { /* one operation under way */
+struct flight { /* one pending operation */
     char *buffer;
     size_t length, offset;
     int type;
@@ -221,8 +222,8 @@ static void launch(struct chance *chance, struct flight *flight, char *model)
     must(put(flight->buffer, flight->length, flight->offset, NULL));
 }
 
-/* A batch has reads or writes at different places only through their order: a read is checked when nothing that
- * was started with it wrote. */
+/* Operations of one batch may overlap, and only their order defines the result. Data that was read is compared
+ * if the batch has no write. */
 START_TEST(any_mixture)
 {
     struct chance chance = chance_new();
@@ -276,7 +277,7 @@ START_TEST(bad_tokens_and_ranges)
     back = export(pair.client, exported, 10, EXS_REMOTE_READ | EXS_REMOTE_WRITE);
     refused(NULL, 1, 0, EINVAL);
     refused(&none, 1, 0, EINVAL);
-    refused(&back, 1, 0, EINVAL); /* for the other end */
+    refused(&back, 1, 0, EINVAL); /* a token for the other end */
     refused(&token, 0, 0, EINVAL);
     refused(&token, EXS_MSG_MAX + 1, 0, EINVAL);
     refused(&token, 1, SIZE, ERANGE);
@@ -284,7 +285,7 @@ START_TEST(bad_tokens_and_ranges)
     refused(&token, 1, UINT64_MAX, ERANGE);
     refused(&token, 32, UINT64_MAX - 8, ERANGE);
     same_bytes(exported, SIZE, CANARY);
-    there_and_back(100, 0, false); /* the connection is as it was */
+    there_and_back(100, 0, false); /* the connection still works */
     tear_down();
 }
 END_TEST
@@ -369,7 +370,7 @@ START_TEST(bad_exports)
     must_fail(exs_mexport(-1, region, exported, 8, EXS_REMOTE_READ, &given), EBADF);
     must_fail(exs_mexport(pair.listener, region, exported, 8, EXS_REMOTE_READ, &given), ENOTCONN);
     must_fail(exs_munexport(s, NULL), EINVAL);
-    must_fail(exs_munexport(pair.client, &token), EINVAL); /* the client gave out no such token */
+    must_fail(exs_munexport(pair.client, &token), EINVAL); /* the server exported this token, not the client */
     must_fail(exs_munexport(-1, &token), EBADF);
     must(exs_munexport(s, &token));
     must_fail(exs_munexport(s, &token), EINVAL);
@@ -379,7 +380,7 @@ END_TEST
 
 /* ---- What the peer's device refuses ------------------------------------------------------- */
 
-/* The operation fails with EACCES, the connection with it, at both ends; the memory is as it was. */
+/* The operation fails with EACCES and the connection breaks at both ends. The memory is unchanged. */
 static void broken_by(int type, const exs_token_t *given, size_t length, uint64_t offset)
 {
     char *buffer = new_buffer(length), in;
@@ -404,15 +405,15 @@ static void broken_by(int type, const exs_token_t *given, size_t length, uint64_
 static const struct {
     int type;
     bool revoked;
-    int access;    /* what is given, */
-    int byte, bit; /* and what a liar makes of the token */
+    int access;    /* rights of the exported token */
+    int byte, bit; /* the bit that is changed in the token */
     uint64_t offset;
 } lies[] = {
     {EXS_EVT_RREAD, .revoked = true, .access = 3},
     {EXS_EVT_RWRITE, .revoked = true, .access = 3},
     {EXS_EVT_RREAD, .access = EXS_REMOTE_WRITE, .byte = 7, .bit = EXS_REMOTE_READ},
     {EXS_EVT_RWRITE, .access = EXS_REMOTE_READ, .byte = 7, .bit = EXS_REMOTE_WRITE},
-    {EXS_EVT_RREAD, .access = 3, .byte = 38, .bit = 0x10, .offset = 1}, /* the length, by 4096 more */
+    {EXS_EVT_RREAD, .access = 3, .byte = 38, .bit = 0x10, .offset = 1}, /* the length, 4096 bytes longer */
     {EXS_EVT_RWRITE, .access = 3, .byte = 38, .bit = 0x10, .offset = 1},
     {EXS_EVT_RREAD, .access = 3, .byte = 15, .bit = 0x80}, /* another key */
     {EXS_EVT_RWRITE, .access = 3, .byte = 12, .bit = 0x40},
@@ -431,7 +432,7 @@ START_TEST(lies_are_found_out)
 }
 END_TEST
 
-/* ---- How rights and connections end --------------------------------------------------------- */
+/* ---- Ends of rights and connections --------------------------------------------------------- */
 
 START_TEST(exported_memory_stays)
 {
@@ -445,7 +446,7 @@ START_TEST(exported_memory_stays)
     must(exs_mderegister(region, 0));
     region = exs_mregister(memory, SIZE + 2 * EDGE, 0);
     token = export(pair.server, exported, SIZE, EXS_REMOTE_WRITE);
-    close_socket(pair.server_box, pair.server); /* ends what it exported, too */
+    close_socket(pair.server_box, pair.server); /* also revokes what the server exported */
     must(exs_mderegister(region, 0));
     close_socket(pair.client_box, pair.client);
     pair_close_rest(&pair);
@@ -473,7 +474,7 @@ START_TEST(closing_with_operations_under_way)
     }
     ck_assert_int_gt(canceled, 0);
     take_good(pair.client_box, EXS_EVT_CLOSE, pair.client);
-    free(buffer); /* the device is done with it: the sanitizers watch */
+    free(buffer); /* the device must not use it any more: the sanitizers would report that */
     close_socket(pair.server_box, pair.server);
     must(exs_mderegister(region, 0));
     pair_close_rest(&pair);

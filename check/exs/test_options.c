@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_options.c - SO_KEEPALIVE and its times, by which a peer that is gone is noticed while nothing is sent;
+ * test_options.c - SO_KEEPALIVE and its times, which detect an unreachable peer on an idle connection;
  * SO_REUSEADDR and IPV6_V6ONLY.
  */
 #include "check/support/asleep.h"
@@ -26,10 +26,10 @@ static int set(int socket, int level, int option, int value)
     return exs_setsockopt(socket, level, option, &value, sizeof value);
 }
 
-/* ---- What is held ------------------------------------------------------------------------ */
+/* ---- Values of options ------------------------------------------------------------------- */
 
 static const struct number {
-    int level, option, first, least, most; /* most 1: it is on or off */
+    int level, option, first, least, most; /* most 1: a boolean option */
 } numbers[] = {
     {SOL_SOCKET, SO_KEEPALIVE, 0, 0, 1},
     {SOL_SOCKET, SO_REUSEADDR, 0, 0, 1},
@@ -103,7 +103,8 @@ static void accept_only(int fd, void *arg)
         must(exs_write(socket, &byte, 1));
 }
 
-/* Every second, and so many times in vain. */
+/* Sends a keepalive probe after each second without traffic; the connection ends after `times` unanswered
+ * probes. */
 static void keep_alive(int socket, int times)
 {
     must(set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 1));
@@ -112,13 +113,13 @@ static void keep_alive(int socket, int times)
     must(set(socket, SOL_SOCKET, SO_KEEPALIVE, 1));
 }
 
-struct link { /* to a peer that can be stopped */
+struct link { /* a connection to a peer that can be stopped */
     struct child child;
     struct inbox box;
     int socket;
 };
 
-/* Set before it connects, or afterwards: given up after so many times in vain. */
+/* Opens a connection. Sets its keepalive options before it connects, or afterwards (is_late). */
 static void open_link(struct link *link, bool is_late, int times)
 {
     struct address address;
@@ -163,14 +164,14 @@ static void close_link(struct link *link)
     child_kill(&link->child);
 }
 
-/* A process that is stopped acknowledges nothing: nothing is sent, and still it is noticed, in time. */
+/* A stopped process acknowledges nothing. The sockets are idle, and the connection ends in time all the same. */
 START_TEST(peer_is_gone)
 {
     struct link link;
     char byte;
 
     if (on_rdma())
-        return; /* its kernel answers */
+        return; /* the peer's kernel answers */
     open_link(&link, _i == 1, 2);
     echo(&link);
     must(exs_recv(link.socket, &byte, 1, 0, link.box.queue, NULL, NULL));
@@ -184,7 +185,7 @@ START_TEST(peer_is_gone)
 }
 END_TEST
 
-/* Which of the two has noticed: EXS, which has looked as often as it was told, before the device would say so. */
+/* EXS ends the connection, after the configured number of probes and before the device would report an error. */
 START_TEST(peer_is_given_up)
 {
     struct link link;
@@ -193,7 +194,7 @@ START_TEST(peer_is_given_up)
     int times = _i + 1;
 
     if (on_rdma())
-        return; /* its kernel answers */
+        return; /* the peer's kernel answers */
     ck_assert_ptr_nonnull(said);
     must(setenv("EXS_DEBUG", "1", 1));
     open_link(&link, false, times);
@@ -213,7 +214,7 @@ START_TEST(peer_is_given_up)
 }
 END_TEST
 
-struct reader { /* another thread, in a call */
+struct reader { /* another thread, which is in a blocking call */
     int socket;
     _Atomic pid_t tid;
     _Atomic bool done;
@@ -233,7 +234,7 @@ static void *read_one(void *arg)
     return NULL;
 }
 
-/* It was asked for when another thread slept in a call already, which it wakes all the same. */
+/* The keepalive options are set while another thread already sleeps in a call. The thread wakes in time. */
 START_TEST(peer_of_a_sleeper_is_gone)
 {
     struct reader reader = {0};
@@ -242,7 +243,7 @@ START_TEST(peer_of_a_sleeper_is_gone)
     char ready;
 
     if (on_rdma())
-        return; /* its kernel answers */
+        return; /* the peer's kernel answers */
     child_start(&child, accept_only, NULL);
     init_library();
     hear(child.fd, &address, sizeof address);
@@ -252,7 +253,7 @@ START_TEST(peer_of_a_sleeper_is_gone)
     pthread_t thread = thread_start(read_one, &reader);
     await_sleep(&reader.tid);
     process_stop(child.pid);
-    poll(NULL, 0, QUIET_MS); /* it sleeps for good, most likely */
+    poll(NULL, 0, QUIET_MS); /* by now it very probably sleeps without a timeout */
     double start = seconds_now(), took = 0;
     keep_alive(reader.socket, 1);
     while (!reader.done && took < 3.2 + LATE_S) {
@@ -269,12 +270,12 @@ START_TEST(peer_of_a_sleeper_is_gone)
 }
 END_TEST
 
-/* One that is there is not, however long nothing is sent. */
+/* An idle connection to a peer that answers stays open. */
 START_TEST(peer_is_there)
 {
     struct link link;
 
-    open_link(&link, _i == 1, 3); /* it may be kept from running, too */
+    open_link(&link, _i == 1, 3); /* three probes, because a busy machine may delay the peer */
     for (int i = 0; i < 2; i++) {
         inbox_quiet(&link.box, 4500);
         echo(&link);
@@ -283,7 +284,7 @@ START_TEST(peer_is_there)
 }
 END_TEST
 
-/* Off again, nobody asks: the peer may stand still. */
+/* Without SO_KEEPALIVE no probes are sent, so a stopped peer does no harm. */
 START_TEST(off)
 {
     struct link link;
@@ -317,7 +318,8 @@ static int bind_to(struct address *address, bool reuses)
     return result == 0 ? socket : -1;
 }
 
-/* Both want it, and only one of them listens; on the kernel's RDMA none, before the other is gone. */
+/* Two sockets bind the same address with SO_REUSEADDR, and only one can listen. On the kernel's RDMA none can
+ * listen before the other is closed. */
 START_TEST(reused)
 {
     struct address address = loopback(_i == 0 ? AF_INET : AF_INET6, 0);
@@ -340,7 +342,7 @@ START_TEST(reused)
 }
 END_TEST
 
-/* A listener of all addresses: those of IPv4 are among them, or not. */
+/* A listener of all IPv6 addresses accepts IPv4 clients, unless IPV6_V6ONLY is set. */
 START_TEST(ipv6_only)
 {
     struct address any = {.length = sizeof(struct sockaddr_in6)}, mapped;

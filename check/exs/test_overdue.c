@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_overdue.c - a packet is lost while its sender sleeps, in a call or in a loop of the program's: it wakes when the
- * device's timer is due that sends the packet again. Nobody else does it meanwhile: the sender's service thread is
- * suspended.
+ * test_overdue.c - a packet is lost while its sender sleeps in a blocking call or in the application's loop.
+ * The sender wakes when the device's retransmission timer expires, and the device retransmits. Its service
+ * thread is suspended and cannot do this.
  *
- * And who sleeps so is looked after by that thread more rarely than who does not, but is looked after: a signal's handler may
- * keep him.
+ * While a thread sleeps where packets wake it, the service thread polls the device less often, but it does not
+ * stop, because a signal handler may delay the sleeping thread.
  *
- * Both ends are in this process, on the embedded device and its UDP link, whose sendmsg loses a packet when told to.
+ * Both ends are in this process, on the software device and its UDP link. This program's sendmsg() drops a
+ * packet on request.
  */
 #include "check/support/asleep.h"
 #include "check/support/support.h"
@@ -27,14 +28,14 @@
 enum { ACKNOWLEDGE = 0x11, WARM = 50, BYTES = 100, TIMES = 5 };
 
 static _Atomic uint32_t
-    loses; /* a queue pair number: the next packet to it that is no acknowledgement is lost; 0 */
+    loses; /* queue pair number: drop the next packet to it that is no acknowledgement; 0: drop none */
 
 static uint32_t qpn_of(const uint8_t *bth)
 {
     return (uint32_t)(bth[5] << 16 | bth[6] << 8 | bth[7]);
 }
 
-/* In place of the system's, for the library. */
+/* Replaces the system's function for the library. */
 __attribute__((visibility("default"))) ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
     const uint8_t *bth = message->msg_iov->iov_base;
@@ -55,7 +56,7 @@ static void use(const char *link, const char *spin)
     init_library();
 }
 
-/* The next packet of the client's to this socket of the same process is lost. */
+/* Drops the next packet from the client to this socket. */
 static void lose_one_to(int server)
 {
     atomic_store(&loses, conn_of(server)->qp->qp_num);
@@ -65,7 +66,7 @@ static struct pair pair;
 static char bytes[BYTES];
 static int sent;
 
-/* Sends the next, until there were so many, and sleeps. */
+/* Sends the next message, until TIMES were sent; the loop sleeps after each. */
 static void one_is_sent(struct ev_loop *loop, exs_ev *w, exs_event_t *events, int count)
 {
     (void)w;
@@ -98,16 +99,16 @@ START_TEST(in_a_loop)
     use("udp", _i ? "0" : NULL);
     loop = ev_loop_new(EVFLAG_AUTO);
     pair_open(&pair, AF_INET, SOCK_STREAM);
-    for (int i = 0; i < WARM; i++) /* the device learns how long an answer takes */
+    for (int i = 0; i < WARM; i++) /* the device measures the round-trip time */
         pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, BYTES, 1);
-    service_suspend(service_of(pair.client)); /* the server's answers */
+    service_suspend(service_of(pair.client)); /* it would acknowledge for the server */
     exs_ev_init(&watcher, one_is_sent, pair.client_box->queue);
     exs_ev_start(loop, &watcher);
     ev_timer_init(&limit, took_too_long, LATE_S, 0);
     ev_timer_start(loop, &limit);
     must(exs_send(pair.client, bytes, BYTES, 0, pair.client_box->queue, NULL, NULL));
     ev_run(loop, 0);
-    ck_assert_uint_lt(ev_iteration(loop), 50 * TIMES); /* and sleeps in between */
+    ck_assert_uint_lt(ev_iteration(loop), 50 * TIMES); /* the loop sleeps between the packets */
     exs_ev_stop(loop, &watcher);
     ev_timer_stop(loop, &limit);
     ev_loop_destroy(loop);
@@ -148,7 +149,7 @@ static void *receive_bytes(void *unused)
     return NULL;
 }
 
-/* For how long the thread leaves it alone, ns. */
+/* Returns the time until the service thread polls the device next, in ns. */
 static uint64_t left_alone(const struct service_member *member)
 {
     soft_mutex_lock(&service_shared.lock);
@@ -158,7 +159,8 @@ static uint64_t left_alone(const struct service_member *member)
     return ns_left(due, now_ns());
 }
 
-/* So much longer than it leaves anybody alone who may be busy elsewhere, with a timer or without. */
+/* The service thread polls the device of a sleeping thread less often than that of a thread that may be busy,
+ * whether the device has a timer or not. */
 START_TEST(left_alone_while_it_sleeps)
 {
     const uint64_t long_enough = 10 * SERVICE_TICK_NS, limit = ns_after(now_ns(), (uint64_t)(LATE_S * 1e9));
@@ -168,7 +170,7 @@ START_TEST(left_alone_while_it_sleeps)
     const struct service_member *member = service_of(pair.client);
     pthread_t thread = thread_start(receive_bytes, NULL);
     await_sleep(&sleeper);
-    must(exs_blocking_send(pair.server, bytes, 1, 0, NULL)); /* the thread has a reason to look */
+    must(exs_blocking_send(pair.server, bytes, 1, 0, NULL)); /* something for the service thread to process */
     while (left_alone(member) < long_enough) {
         ck_assert_uint_lt(now_ns(), limit);
         sched_yield();
@@ -193,8 +195,9 @@ static void hold(int number)
     ck_assert_int_eq(read(release[0], &byte, 1), 1);
 }
 
-/* So a thread that was asleep where packets wake it may be kept from seeing to them, as where a collector of garbage holds
- * all threads: the service thread does it, or the peer would take it for dead. */
+/* A signal handler may keep a thread from its packets although they have woken it, for example while a garbage
+ * collector stops all threads. Then the service thread processes the packets; otherwise the peer would time
+ * out. */
 START_TEST(held_by_a_handler)
 {
     static const char *const links[] = {"shm", "tcp", "udp"};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_owner.c - a connection that was answered for the accept of one queue and is given to another's, or to a call
- * that blocks, is the other's: the first queue can be deleted, the second can't, and its close comes to its end.
+ * test_owner.c - a request is answered for the accept of one queue, and another queue's accept or a blocking
+ * accept returns the connection. Then the other queue owns it: the first queue can be deleted, the second
+ * cannot, and a close of the socket completes.
  */
 #include "check/support/support.h"
 
@@ -34,7 +35,7 @@ static void expect_event(exs_qhandle_t queue, int type, int error)
     ck_assert_int_eq(event.exs_evt_errno, error);
 }
 
-/* A client's request was answered for an accept of the first queue, which is cancelled since. */
+/* A client's request is answered for an accept of the first queue. That accept is cancelled. */
 static void begin(void)
 {
     first = exs_qcreate(8);
@@ -52,7 +53,7 @@ static void begin(void)
     expect_event(first, EXS_EVT_ACCEPT, ECANCELED);
 }
 
-/* And it is established, and the second queue's. */
+/* The connection is established, and the second queue's accept returns it. */
 static int give_to_second(void)
 {
     take_good(&client_box, EXS_EVT_CONNECT, client);
@@ -99,7 +100,7 @@ static exs_qstatus_t status_of(exs_qhandle_t queue)
     return status;
 }
 
-/* While a thread waits to read from it. */
+/* A thread waits to read from the connection at that time. */
 START_TEST(first_is_deleted)
 {
     begin();
@@ -125,13 +126,14 @@ START_TEST(first_is_deleted)
 }
 END_TEST
 
-/* The connection is known by its event alone, which is nowhere but in the queue. */
+/* The application has not yet dequeued the accept's event, so the new socket is known only to the second queue. */
 START_TEST(second_is_kept)
 {
     begin();
     take_good(&client_box, EXS_EVT_CONNECT, client);
     must(exs_accept(listener, &wanted[1], 1, 0, second));
-    must(exs_accept(listener, &wanted[2], 1, 0, client_box.queue)); /* so it sees to the listener, too */
+    /* attaches the listener's owner to this queue, too */
+    must(exs_accept(listener, &wanted[2], 1, 0, client_box.queue));
     for (double until = seconds_now() + WAIT_MS / 1e3; status_of(second).exs_events == 0;) {
         ck_assert(seconds_now() < until);
         inbox_pump(&client_box, 1);
@@ -155,7 +157,7 @@ START_TEST(second_is_kept)
 }
 END_TEST
 
-/* Given to a call that blocks it is closed by one, too: no queue has to do with it. */
+/* A socket that a blocking accept returned is closed without a queue. */
 START_TEST(blocking_accept)
 {
     begin();
@@ -172,7 +174,7 @@ START_TEST(blocking_accept)
 }
 END_TEST
 
-/* A poll of the listener, where a connection waits for an accept that is cancelled. */
+/* A poll of the listener finds the connection that had arrived for an accept that is cancelled. */
 START_TEST(no_accept_is_left)
 {
     exs_pollfd_t fd;
@@ -182,8 +184,7 @@ START_TEST(no_accept_is_left)
     take_good(&client_box, EXS_EVT_CONNECT, client);
     fd = (exs_pollfd_t){.exs_fd = listener, .exs_events = EXS_POLLIN};
     must(exs_poll(&fd, 1, 0, NULL, first, NULL));
-    drive(first,
-          20); /* so that the connection has arrived, and the second queue's accept may not have it yet */
+    drive(first, 20); /* the connection arrives, but not yet at the second queue's accept */
     ck_assert_int_eq(exs_cancel(listener, &wanted[1], 0), 1);
     ck_assert_int_eq(status_of(first).exs_events, 1);
     expect_event(first, EXS_EVT_POLL, 0);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_peek.c - MSG_PEEK: what is here is copied, and is received all the same, by whoever receives next. */
+/* test_peek.c - MSG_PEEK: received bytes are copied, and the next receive returns them again. */
 #include "check/support/support.h"
 
-#define LARGE (100 * KIB) /* advertised, if it is a receive */
-#define ALL (300 * KIB)   /* more than the ring buffer holds */
-#define HELD (192 * KIB)  /* bytes of that a peek waits for at most */
+#define LARGE (100 * KIB) /* a receive of this length is advertised */
+#define ALL (300 * KIB)   /* more than the receive ring holds */
+#define HELD (192 * KIB)  /* most bytes that a peek waits for */
 
 static exs_evt_xfer_t xfer_of(const exs_event_t *event)
 {
@@ -22,7 +22,7 @@ static void send_bytes(const struct pair *pair, const void *bytes, size_t length
     take_good(pair->client_box, EXS_EVT_SEND, pair->client);
 }
 
-/* The next receive is that into this buffer, with so many bytes, which are these. */
+/* The next event is that of the receive into this buffer, with these bytes. */
 static void take_bytes(const struct pair *pair, const void *buffer, const void *bytes, size_t length)
 {
     exs_event_t event = take_good(pair->server_box, EXS_EVT_RECV, pair->server);
@@ -33,7 +33,7 @@ static void take_bytes(const struct pair *pair, const void *buffer, const void *
     ck_assert_mem_eq(buffer, bytes, length);
 }
 
-/* Blocking calls alone: again and again the same, as much as there is room for, and none of it is taken. */
+/* Blocking peeks return the same bytes each time, up to the length of the buffer, and consume none. */
 START_TEST(again_and_again)
 {
     struct pair pair;
@@ -58,7 +58,7 @@ START_TEST(again_and_again)
 }
 END_TEST
 
-/* It waits until something comes; what was started behind it gets that, too, even a long one. */
+/* A peek waits until data arrives. A receive that was posted after it gets the same data, also a long one. */
 START_TEST(waits_in_line)
 {
     uint8_t *out = new_buffer(LARGE), *seen = new_buffer(LARGE), *in = new_buffer(LARGE);
@@ -86,7 +86,7 @@ START_TEST(waits_in_line)
 }
 END_TEST
 
-/* Even one that holds a long buffer that is registered is not what the peer writes into. */
+/* A peek into a long registered buffer is not advertised: the peer does not write into it. */
 START_TEST(takes_nothing)
 {
     uint8_t *out = new_buffer(LARGE), *seen = new_buffer(LARGE), *in = new_buffer(LARGE);
@@ -111,8 +111,8 @@ START_TEST(takes_nothing)
 }
 END_TEST
 
-/* MSG_WAITALL: for all that it has room for; and for no more than can be here at once. All around the recv_ring
- * buffer. */
+/* MSG_WAITALL: a peek waits for as many bytes as its buffer holds, but not for more than the receive ring
+ * holds. The test goes once around the ring. */
 START_TEST(all)
 {
     uint8_t *out = new_buffer(ALL), *in = new_buffer(ALL);
@@ -148,7 +148,8 @@ START_TEST(all)
 }
 END_TEST
 
-/* The end: of one that waits for more what there is, and then the end itself, again and again. */
+/* End of stream: a peek with MSG_WAITALL returns what has arrived. Later peeks return the end of stream, as
+ * often as they are called. */
 START_TEST(end)
 {
     struct pair pair;
@@ -162,7 +163,7 @@ START_TEST(end)
     must(exs_shutdown(pair.client, SHUT_WR, 0, pair.client_box->queue, NULL));
     event = take_good(pair.server_box, EXS_EVT_RECV, pair.server);
     ck_assert_uint_eq(xfer_of(&event).exs_evt_length, 3);
-    ck_assert_int_eq(xfer_of(&event).exs_evt_flags, EXS_EOF); /* less than it waited for */
+    ck_assert_int_eq(xfer_of(&event).exs_evt_flags, EXS_EOF); /* fewer bytes than it waited for */
     ck_assert_mem_eq(in, "abc", 3);
     receive(&pair, in, sizeof in, 0);
     take_bytes(&pair, in, "abc", 3);
@@ -178,7 +179,7 @@ START_TEST(end)
 }
 END_TEST
 
-/* Into several pieces. */
+/* A peek into several segments. */
 START_TEST(pieces)
 {
     struct pair pair;
@@ -200,7 +201,7 @@ START_TEST(pieces)
 }
 END_TEST
 
-/* Of a message nothing is here: refused, and nothing is changed by that. */
+/* SOCK_SEQPACKET does not allow peeks; the connection continues. */
 START_TEST(messages)
 {
     struct pair pair;
@@ -213,8 +214,8 @@ START_TEST(messages)
 }
 END_TEST
 
-/* It ends as other receives do: cancelled, after its time, with its connection, for want of its buffer. What
- * was to be seen is received by the next. */
+/* A peek ends as other receives do: it is cancelled, times out, ends with its connection, or fails because of
+ * its buffer. The next receive gets the data. */
 START_TEST(ends_otherwise)
 {
     const struct timeval limit = {.tv_usec = 50000}, none = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_peer.c - peers that die, and forks. What is pending on a connection whose peer was killed
- * completes with ECONNRESET within five seconds; a forked child must begin with exs_init.
+ * test_peer.c - peers that are killed, and forks. Operations on a connection whose peer was killed complete
+ * with ECONNRESET within five seconds. A forked child must call exs_init() first.
  */
 #include "check/support/every_call.h"
 #include "check/support/processes.h"
@@ -10,7 +10,7 @@
 #include <poll.h>
 #include <signal.h>
 
-/* ThreadSanitizer dies of threads that are made after the fork of a process with threads. */
+/* ThreadSanitizer fails when a thread is created after a fork of a process with threads. */
 #if defined(__SANITIZE_THREAD__)
 #define FORKS 0
 #elif defined(__has_feature)
@@ -22,19 +22,19 @@
 #define FORKS 1
 #endif
 
-#define BOUND 5.0 /* seconds until a dead peer is noticed */
+#define BOUND 5.0 /* seconds within which a dead peer is noticed */
 #define PENDING 3
 #define LAST_BYTES 10 /* rounds */
 
 /* ---- The peer: another process that listens and accepts one connection ---------------- */
 
-enum after {          /* what it does with the connection */
-             SLEEP,   /* nothing, for ever */
-             EXIT,    /* end when told to, without closing anything */
-             LAST,    /* take one byte, and end without closing anything */
-             RECEIVE, /* all it can, for ever */
-             SEND,    /* all it can, for ever */
-             FORK     /* have a child that sleeps for ever, and then sleep */
+enum after {          /* what the peer does with the connection */
+             SLEEP,   /* nothing */
+             EXIT,    /* exit without closing when a byte tells it to */
+             LAST,    /* receive one byte, and exit without closing */
+             RECEIVE, /* receive all it can */
+             SEND,    /* send all it can */
+             FORK     /* fork a child that sleeps for ever, and sleep */
 };
 
 static void sleep_for_ever(void)
@@ -136,7 +136,7 @@ static void within_bound(double start)
     ck_assert_msg(took < BOUND, "a dead peer was noticed after %.1f s", took);
 }
 
-/* After a reset every new transfer fails at once, and no event follows. */
+/* After a reset each new transfer fails immediately, and no event follows. */
 static void connection_is_gone(struct link *l)
 {
     char byte = 0;
@@ -201,7 +201,7 @@ START_TEST(exits_without_closing)
 }
 END_TEST
 
-/* What it took last it has: the sender is told so, however soon it ends. */
+/* The peer has received the last byte and exits at once. The sender's write succeeds all the same. */
 START_TEST(ends_with_the_last_byte)
 {
     struct link l;
@@ -213,7 +213,7 @@ START_TEST(ends_with_the_last_byte)
 }
 END_TEST
 
-/* Nothing was pending when it died: the next operation says so. */
+/* Nothing is pending when the peer dies. The next operation fails. */
 START_TEST(killed_while_nothing_is_pending)
 {
     struct link l;
@@ -233,7 +233,8 @@ START_TEST(killed_while_nothing_is_pending)
 }
 END_TEST
 
-/* While bytes go out as fast as they can. Those of before may have been sent; the rest is reset. */
+/* The peer is killed while this process sends at full speed. Earlier sends may have succeeded; the rest are
+ * reset. */
 START_TEST(killed_while_it_receives)
 {
     struct link l;
@@ -263,7 +264,8 @@ START_TEST(killed_while_it_receives)
 }
 END_TEST
 
-/* Some megabytes, then the kill, then perhaps what was on its way, then the reset. */
+/* This process receives some megabytes and kills the peer. Data that was already sent may still arrive; then
+ * the connection is reset. */
 START_TEST(killed_while_it_sends)
 {
     struct link l;
@@ -279,7 +281,8 @@ START_TEST(killed_while_it_sends)
         }
         ck_assert_int_lt(i, 1000);
         if (exs_recv(l.socket, in, MIB, MSG_WAITALL, l.box.queue, NULL, NULL) == -1) {
-            event.exs_evt_errno = errno; /* the last receive has found the connection broken behind its bytes */
+            /* the previous receive got its bytes, and the connection broke after them */
+            event.exs_evt_errno = errno;
             break;
         }
         event = inbox_take(&l.box, EXS_EVT_RECV, l.socket);
@@ -293,7 +296,7 @@ START_TEST(killed_while_it_sends)
 }
 END_TEST
 
-/* Kills the child when this process most likely sleeps in its call; before it will do as well. */
+/* Kills the child, probably when this process already sleeps in its call; before that does no harm. */
 struct killer {
     struct child *child;
     double when;
@@ -329,7 +332,7 @@ START_TEST(killed_in_a_blocking_call)
 }
 END_TEST
 
-/* ---- Killed before there is a connection --------------------------------------------- */
+/* ---- Killed before the connection is established ------------------------------------- */
 
 static void listen_only(int fd, void *arg)
 {
@@ -342,7 +345,7 @@ static void listen_only(int fd, void *arg)
     sleep_for_ever();
 }
 
-/* The listener does not answer, being stopped, and then dies. */
+/* The listener is stopped, so it does not answer, and is then killed. */
 START_TEST(listener_killed)
 {
     struct child child;
@@ -378,13 +381,13 @@ static void connect_only(int fd, void *arg)
     int client = exs_socket(PF_INET, SOCK_STREAM, 0);
     exs_qhandle_t queue = exs_qcreate(1);
     must(exs_connect(client, SA(&address), address.length, 0, NULL, queue, NULL));
-    exs_event_t none; /* a queue that is looked after moves the connection along */
+    exs_event_t none; /* dequeuing makes the connect progress */
     ck_assert_int_eq(exs_qdequeue(queue, &none, 1, &(struct timeval){0, 50000}), 0);
     tell(fd, "x", 1);
     sleep_for_ever();
 }
 
-/* A client dies before anybody accepts. The next one is served all the same. */
+/* A client dies before it is accepted. The next client is served. */
 START_TEST(client_killed)
 {
     struct child child;
@@ -403,7 +406,7 @@ START_TEST(client_killed)
     must(client = exs_socket(PF_INET, SOCK_STREAM, 0));
     must(exs_connect(client, SA(&address), address.length, 0, NULL, box.queue, NULL));
     struct address mine = {.length = sizeof mine.storage}, peer_name;
-    do { /* the dead one may be accepted first, as with any socket */
+    do { /* the dead client may be accepted first, as with any socket */
         exs_acceptaddr_t wanted = {.exs_addr = SA(&peer_name), .exs_addrlen = sizeof peer_name.storage};
         if (server >= 0)
             close_socket(&box, server);
@@ -423,7 +426,7 @@ END_TEST
 
 /* ---- Forks --------------------------------------------------------------------------- */
 
-/* A child of the peer, which inherited all that the peer had open, does not keep it alive. */
+/* A child of the peer, which inherited all open descriptors, does not keep the connection open. */
 START_TEST(child_of_a_dead_peer)
 {
     struct link l;
@@ -438,13 +441,14 @@ START_TEST(child_of_a_dead_peer)
     child_kill(&l.child);
     receives_are_reset(&l, in);
     within_bound(start);
-    must(kill(orphan, 0)); /* it did live on */
+    must(kill(orphan, 0)); /* the child is still running */
     must(kill(orphan, SIGKILL));
     link_close(&l);
 }
 END_TEST
 
-/* In the child nothing works until exs_init, which starts afresh; the parent sees nothing of it. */
+/* In a forked child each call fails until exs_init(), which starts without the parent's sockets. The parent is
+ * not affected. */
 START_TEST(forked_child)
 {
     struct pair p, fresh;
@@ -459,8 +463,8 @@ START_TEST(forked_child)
     if (pid == 0) {
         ck_assert_int_eq(every_call_but(ECHILD), 0);
         must_fail(exs_blocking_send(p.client, memory, 1, 0, region),
-                  ECHILD); /* what is good in the parent, too */
-        if (on_rdma()) {   /* rdma-core can't start afresh, the embedded device can */
+                  ECHILD); /* also with what is valid in the parent */
+        if (on_rdma()) {   /* rdma-core cannot be used again after a fork, the software device can */
             must_fail(exs_init(EXS_VERSION), ENODEV);
             must(setenv("EXS_DEVICE", "soft", 1));
         }
@@ -471,7 +475,7 @@ START_TEST(forked_child)
             pass_bytes(fresh.client_box, fresh.client, fresh.server_box, fresh.server, 100000, 2);
             pair_close(&fresh);
         }
-        must_fail(exs_blocking_send(p.client, "x", 1, 0, NULL), EBADF); /* the parent's */
+        must_fail(exs_blocking_send(p.client, "x", 1, 0, NULL), EBADF); /* the parent's socket */
         _exit(0);
     }
     for (uint64_t i = 0; i < 20; i++)
@@ -485,7 +489,7 @@ START_TEST(forked_child)
 }
 END_TEST
 
-/* A child that just ends, by exit and its handlers, or becomes another program, does no harm. */
+/* A child that exits, with its exit handlers, or executes another program, does not affect the parent. */
 START_TEST(child_that_ends)
 {
     struct pair p;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_pending.c - short sends that wait for a peer that does not receive: they cost little, and lose nothing.
- */
+/* test_pending.c - short sends that wait because the peer does not receive: they use little memory, and none is
+ * lost. */
 #include <sys/mman.h>
 #include "check/support/support.h"
 
-#define BEFORE ((size_t)300000) /* bytes: more than a peer takes that does not receive */
-#define SHORT (8 * KIB)         /* of the longest that is copied */
+#define BEFORE ((size_t)300000) /* bytes; more than a peer buffers that does not receive */
+#define SHORT (8 * KIB)         /* bytes; the longest send that is copied */
 #define SENDS 400
 #define PAGE 4096
 
 static const int types[] = {SOCK_STREAM, SOCK_SEQPACKET};
 
-/* A pair whose client has a send under way that holds up what comes behind it. */
+/* A pair whose client has a pending send that delays those after it. */
 struct stuck {
     struct pair pair;
     uint8_t *before;
@@ -33,8 +33,8 @@ static void stuck_close(struct stuck *stuck)
     free(stuck->before);
 }
 
-/* The server receives so many bytes, one message or a part of the stream, which are the pattern's from here on.
- */
+/* The server receives one message, or this part of the stream: `length` bytes, which are the pattern's from
+ * `at` on. */
 static void receives(struct pair *pair, size_t length, uint64_t at)
 {
     uint8_t *buffer = new_buffer(length + 1);
@@ -48,9 +48,9 @@ static void receives(struct pair *pair, size_t length, uint64_t at)
     free(buffer);
 }
 
-/* ---- What was sent comes -------------------------------------------------------------------------------- */
+/* ---- Everything that was sent arrives ------------------------------------------------------------------- */
 
-/* Sent in three pieces, of which the second is registered. */
+/* Sends the bytes in three segments, of which the second is registered. */
 static void send_in_pieces(const struct pair *pair, uint8_t *bytes, size_t length, exs_mhandle_t region)
 {
     exs_iovec_t pieces[] = {
@@ -61,7 +61,7 @@ static void send_in_pieces(const struct pair *pair, uint8_t *bytes, size_t lengt
     exs_msghdr_t message = {.exs_iov = pieces, .exs_iovlen = COUNT(pieces)};
 
     must(exs_sendmsg(pair->client, &message, 0, pair->client_box->queue, bytes));
-    memset(pieces, 0xff, sizeof(pieces)); /* the caller's again, as the header is */
+    memset(pieces, 0xff, sizeof(pieces)); /* the call has returned: the arrays are the caller's again */
 }
 
 START_TEST(bytes_in_order)
@@ -103,7 +103,7 @@ START_TEST(bytes_in_order)
 }
 END_TEST
 
-/* The end of the sending waits, too; what waits may be without an event. */
+/* The end of stream waits behind pending sends, also behind those without an event. */
 START_TEST(end_behind_them)
 {
     uint8_t bytes[100], byte;
@@ -136,9 +136,9 @@ START_TEST(end_behind_them)
 }
 END_TEST
 
-/* ---- What never goes ------------------------------------------------------------------------------------ */
+/* ---- Sends that never leave ----------------------------------------------------------------------------- */
 
-/* A close gives back all that waits, and the memory that it uses. */
+/* A close cancels all pending sends and releases their memory. */
 START_TEST(closed)
 {
     uint8_t *bytes = new_buffer(SHORT);
@@ -175,8 +175,9 @@ static uint8_t *map_pages(size_t pages, int protection)
     return map;
 }
 
-/* Refused as if it had not to wait: none of it is sent, and all else goes on. `end`: of what can be read, in a
- * page that is the last, the middle one, or the first. */
+/* A send from unreadable memory fails as it does when it need not wait: nothing of it is sent, and the
+ * connection continues. `end` is the end of a readable page. The unreadable memory is in the last, the middle
+ * or the first page of the buffer. */
 START_TEST(unreadable)
 {
     uint8_t bytes[100], *map = map_pages(5, PROT_READ | PROT_WRITE), *end = map + PAGE + 10;
@@ -218,7 +219,7 @@ START_TEST(unreadable)
 }
 END_TEST
 
-/* What is behind must not be taken for what can't come any more. */
+/* A pending send's memory is unmapped. Later sends must not be taken for it: they fail with the connection. */
 START_TEST(vanishes)
 {
     uint8_t bytes[100], *map = map_pages(1, PROT_READ | PROT_WRITE);
@@ -251,7 +252,7 @@ END_TEST
 #define MANY 200000
 #define MANY_KIB (60L << 10)
 
-/* So many sends, and then the close. */
+/* Dequeues the events of this number of cancelled sends, and then that of the close. */
 static void take_all_cancelled(exs_qhandle_t queue, int sends)
 {
     exs_event_t events[64];

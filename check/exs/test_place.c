@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_place.c - a receive into several pieces of memory, from inside: each is filled in its turn, by whichever
- * way the bytes come, and none is opened to the peer before its turn.
+ * test_place.c - a receive into several segments, seen from inside the library: segments are filled in order,
+ * whether the bytes arrive through the receive ring or are written directly, and each is advertised to the peer
+ * only after the one before it is full.
  */
 #include "core/api/core.h"
 #include "core/memory/memory.h"
@@ -11,13 +12,13 @@
 #include "inside.h"
 
 #define PIECES_MAX 6
-#define LARGE (64 * KIB) /* a piece that is worth opening to the peer */
+#define LARGE (64 * KIB) /* bytes; a segment that is long enough to be advertised */
 
-struct scattered { /* a receive into pieces; the test's own */
+struct scattered { /* a receive into segments */
     struct piece pieces[PIECES_MAX];
     uint32_t count;
     bool waitall;
-    exs_mhandle_t region; /* of all pieces, or NULL */
+    exs_mhandle_t region; /* of all segments, or NULL */
 };
 
 static void add_piece(struct scattered *to, void *base, size_t length)
@@ -28,7 +29,7 @@ static void add_piece(struct scattered *to, void *base, size_t length)
     must(xs_memory_use(to->region, base, length, EXS_MRF_RECV_DISABLE, &piece->memory));
 }
 
-/* As exs_recv does with its one. */
+/* Does what exs_recv() does, for several segments. */
 static void receive_into(const struct pair *pair, struct scattered *to)
 {
     struct sock *sock = xs_sock_get_locked(pair->server);
@@ -59,7 +60,7 @@ static void send_pattern(const struct pair *pair, size_t length, uint64_t at)
     free(bytes);
 }
 
-/* The pieces hold so many bytes of the pattern, and behind those nothing that came. */
+/* The segments hold this number of bytes of the pattern, and nothing was written behind these. */
 static uint64_t check_pieces(const struct scattered *to, uint64_t bytes, uint64_t at)
 {
     for (uint32_t i = 0; i < to->count; i++) {
@@ -74,7 +75,8 @@ static uint64_t check_pieces(const struct scattered *to, uint64_t bytes, uint64_
     return at;
 }
 
-/* The client knows of so many places, the first of so many bytes; the server has opened no other. */
+/* Waits until the client has this number of advertisements, the first with this many bytes left, and the server
+ * has advertised nothing else. */
 static void until_open(const struct pair *pair, uint32_t places, uint64_t bytes)
 {
     const struct conn *client = conn_of(pair->client), *server = conn_of(pair->server);
@@ -86,7 +88,8 @@ static void until_open(const struct pair *pair, uint32_t places, uint64_t bytes)
 
 /* ---- Streams ------------------------------------------------------------------------------------------ */
 
-/* Of two receives in line the first has two pieces: the other is opened behind both, not behind the first. */
+/* Two receives are pending, and the first has two segments. The second is advertised after both, not after the
+ * first. */
 START_TEST(one_piece_after_the_other)
 {
     uint8_t *memory = new_buffer(6 * LARGE);
@@ -104,7 +107,7 @@ START_TEST(one_piece_after_the_other)
     send_pattern(&pair, LARGE / 2, 0);
     until_open(&pair, 1, LARGE / 2);
     send_pattern(&pair, LARGE / 2, LARGE / 2);
-    until_open(&pair, 2, 2 * LARGE); /* the last, and now the other */
+    until_open(&pair, 2, 2 * LARGE); /* the last segment, and now the other receive */
     inbox_quiet(pair.server_box, 0);
     send_pattern(&pair, 2 * LARGE, LARGE);
     ck_assert_uint_eq(take_received(&pair), 3 * LARGE);
@@ -114,13 +117,13 @@ START_TEST(one_piece_after_the_other)
     ck_assert_uint_eq(take_received(&pair), 2 * LARGE - 1);
     check_pieces(&behind, 2 * LARGE - 1, 3 * LARGE);
     if (region != NULL)
-        must(exs_mderegister(region, 0)); /* nothing uses it any more */
+        must(exs_mderegister(region, 0)); /* fails if an operation uses the region */
     pair_close(&pair);
     free(memory);
 }
 END_TEST
 
-/* One that does not wait for all is content with its first piece. */
+/* A receive without MSG_WAITALL completes when its first segment is full. */
 START_TEST(no_more_than_came)
 {
     uint8_t *memory = new_buffer(2 * LARGE);
@@ -140,7 +143,7 @@ START_TEST(no_more_than_came)
 }
 END_TEST
 
-/* Pieces of any sizes, empty ones too, but not all of them. */
+/* Adds segments of random lengths. Some are empty, but not all. */
 static uint64_t add_some_pieces(struct scattered *to, uint8_t *memory, struct chance *chance)
 {
     uint64_t at = 0;
@@ -156,7 +159,8 @@ static uint64_t add_some_pieces(struct scattered *to, uint8_t *memory, struct ch
     return at;
 }
 
-/* Sends and receives of any sizes, either first: the bytes come in order, and all that were asked for. */
+/* Random sends and receives, either first: the bytes arrive in order, and a receive with MSG_WAITALL gets all
+ * of them. */
 START_TEST(any_pieces)
 {
     const size_t room = PIECES_MAX * LARGE;
@@ -171,7 +175,8 @@ START_TEST(any_pieces)
         struct scattered to = {.waitall = chance_below(&chance, 2) == 0,
                                .region = chance_below(&chance, 2) == 0 ? region : NULL};
         uint64_t total = add_some_pieces(&to, memory, &chance), wanted = to.waitall ? total : 1;
-        bool before = wanted <= 2 * LARGE && chance_below(&chance, 2) == 0; /* the ring buffer holds that */
+        /* these bytes fit into the receive ring */
+        bool before = wanted <= 2 * LARGE && chance_below(&chance, 2) == 0;
 
         memset(memory, CANARY, room);
         if (!before)
@@ -197,7 +202,8 @@ END_TEST
 
 /* ---- Messages ----------------------------------------------------------------------------------------- */
 
-/* A message has one place, so it comes by the ring buffer, and is copied into as many pieces as it fills. */
+/* A message needs one contiguous destination. A receive into several segments therefore advertises a part of
+ * the receive ring, from which the message is copied into the segments. */
 START_TEST(a_message_in_pieces)
 {
     uint8_t *memory = new_buffer(BOUNCE_SIZE);
@@ -227,7 +233,8 @@ START_TEST(a_message_in_pieces)
 }
 END_TEST
 
-/* So many receives stand in for those whose users were told already, and nothing else is in the line. */
+/* The list of receives consists of this number of replacements for receives that have ended, and of nothing
+ * else. */
 static bool stand_ins_are(const struct conn *conn, uint32_t wanted)
 {
     const struct op *op;
@@ -242,7 +249,8 @@ static bool stand_ins_are(const struct conn *conn, uint32_t wanted)
            (uint32_t)__builtin_popcount(conn->places) == wanted;
 }
 
-/* Who wants no more is not kept waiting for a peer that may still write: something else waits in his stead. */
+/* SHUT_RD ends receives at once, although the peer may still write into what was advertised to it. A
+ * replacement stays in the list for each, until the peer has answered. */
 START_TEST(others_wait_instead)
 {
     uint8_t memory[3][100];
@@ -256,12 +264,12 @@ START_TEST(others_wait_instead)
     until_open(&pair, 3, 100);
     must(exs_shutdown(pair.server, SHUT_RD, 0, pair.server_box->queue, NULL));
     ck_assert(stand_ins_are(conn, 3));
-    /* The client has not heard of it: it has not been driven since. */
+    /* The client does not know of the shutdown yet, because it has not been polled since. */
     must(exs_send(pair.client, "late", 4, 0, pair.client_box->queue, NULL, NULL));
     for (int i = 0; i < 3; i++)
         ck_assert_uint_eq(take_received(&pair), 0);
     take_good(pair.server_box, EXS_EVT_SHUTDOWN, pair.server);
-    while (!stand_ins_are(conn, 0)) /* the peer has answered */
+    while (!stand_ins_are(conn, 0)) /* until the peer has answered */
         inbox_pump(pair.server_box, WAIT_MS);
     inbox_quiet(pair.server_box, 0);
     take_good(pair.client_box, EXS_EVT_SEND, pair.client);
@@ -269,12 +277,13 @@ START_TEST(others_wait_instead)
 }
 END_TEST
 
-/* ---- Pieces that are not there ------------------------------------------------------------------------ */
+/* ---- Unmapped segments -------------------------------------------------------------------------------- */
 
-/* The kernel puts nothing there, however much is mapped meanwhile. */
+/* An address below which the kernel maps nothing (vm.mmap_min_addr). */
 #define NOWHERE ((void *)(uintptr_t)(8 * sysconf(_SC_PAGESIZE)))
 
-/* What the pieces before it got is told, and the bytes that it should have had wait for the next receive. */
+/* The event has the number of bytes in the segments before the unmapped one. The other bytes stay for the next
+ * receive. */
 START_TEST(a_piece_nowhere)
 {
     uint8_t memory[200];
@@ -298,7 +307,7 @@ START_TEST(a_piece_nowhere)
 }
 END_TEST
 
-/* Of a message nothing waits. */
+/* A message cannot stay for the next receive: nothing of it is delivered. */
 START_TEST(a_message_nowhere)
 {
     uint8_t memory[100];

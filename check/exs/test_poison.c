@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_poison.c - EXS_CHECK: what a call is to fill is poison until the event, so that a program which looks too
- * early does not find what looks right; and what did not come is as it was.
+ * test_poison.c - EXS_CHECK: the library fills receive buffers with poison until the event, so that a program
+ * that reads too early does not find plausible data. Bytes that were not received have their old values after
+ * the event.
  */
 #include "check/support/support.h"
 
-enum { LARGE = 4 << 20, HELD = 4096, SMALL = 64 }; /* bytes; of HELD, the first ones, it is known */
+/* bytes; HELD: the part at the beginning of a buffer that is poisoned */
+enum { LARGE = 4 << 20, HELD = 4096, SMALL = 64 };
 
-static FILE *said; /* standard error of the test's process */
+static FILE *said; /* replaces standard error */
 static struct pair pair;
 static uint8_t *memory; /* LARGE bytes */
 
@@ -52,7 +54,7 @@ static void receive(int socket, void *into, size_t length)
     must(exs_recv(socket, into, length, 0, queue, NULL, NULL));
 }
 
-/* These bytes of memory are all this one; or what memory_fill() has put there. */
+/* All these bytes have this value, or, if `byte` is -1, the values of memory_fill(). */
 static void expect_bytes(size_t from, size_t until, int byte)
 {
     for (size_t i = from; i < until; i++)
@@ -65,7 +67,7 @@ static void memory_fill(void)
         memory[i] = (uint8_t)(i % 251);
 }
 
-/* What was there is not there meanwhile, and again behind what has come. */
+/* The old bytes are hidden until the event. Those behind the received data come back then. */
 START_TEST(read_before_its_event)
 {
     memory_fill();
@@ -105,7 +107,7 @@ START_TEST(read_in_pieces)
     memset(out, 7, sizeof(out));
     must(exs_recvmsg(pair.server, &message, 0, pair.server_box->queue, NULL));
     expect_bytes(0, SMALL, 0xa5);
-    expect_bytes(SMALL, 2 * SMALL, -1); /* between the pieces */
+    expect_bytes(SMALL, 2 * SMALL, -1); /* between the segments */
     expect_bytes(2 * SMALL, 3 * SMALL, 0xa5);
     send_bytes(out, sizeof(out));
     take_good(pair.client_box, EXS_EVT_SEND, pair.client);
@@ -118,7 +120,7 @@ START_TEST(read_in_pieces)
 }
 END_TEST
 
-/* Nothing is written to what another operation sends. */
+/* The library does not poison memory that another operation sends. */
 START_TEST(sent_as_well)
 {
     memory_fill();
@@ -128,7 +130,7 @@ START_TEST(sent_as_well)
 }
 END_TEST
 
-/* Of what the peer is read from all comes, or nothing. */
+/* exs_rread() reads all bytes or none. */
 START_TEST(one_sided)
 {
     exs_qhandle_t queue = pair.client_box->queue;

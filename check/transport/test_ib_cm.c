@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_ib_cm.c - a listener of ours, and a peer that asks as adapters do (ibpeer.h). */
+/*
+ * test_ib_cm.c - a listener of the software device and a peer that requests connections like an adapter, with
+ * InfiniBand's connection management at queue pair 1 (ibpeer.h).
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -12,7 +15,7 @@
 #include "soft/link/icrc.h"
 #include "soft/verbs/verbs.h"
 
-#define AT_ONCE 64 /* things that are looked at for one event, at most */
+#define AT_ONCE 64 /* maximum number of requests that are processed for one event */
 
 static void await_wakefd(struct rdma_event_channel *rings)
 {
@@ -30,7 +33,8 @@ START_TEST(accepted)
     struct rdma_cm_event *event;
     uint8_t data[56];
 
-    req.req.ack_timeout = 24; /* when it is over its numbers are kept for so long: a minute */
+    /* The numbers of the connection stay reserved this long after its end: a minute */
+    req.req.ack_timeout = 24;
     peer_says(&req);
     event = next_event(RDMA_CM_EVENT_CONNECT_REQUEST);
     id = event->id;
@@ -48,7 +52,7 @@ START_TEST(accepted)
     ck_assert_uint_eq(id->route.addr.dst_sin.sin_addr.s_addr, peer.path.local.in.sin_addr.s_addr);
     ck_assert_uint_eq(ntohs(id->route.addr.dst_sin.sin_port), 5000);
     ck_assert_uint_eq(ntohs(id->route.addr.src_sin.sin_port), PORT);
-    /* Asked again before the answer: it takes time. */
+    /* A REQ that is repeated before the application has answered is answered with an MRA. */
     peer_says(&req);
     message = peer_hears(IB_MRA);
     ck_assert_uint_eq(message.remote_id, NUMBER);
@@ -75,7 +79,7 @@ START_TEST(accepted)
     ck_assert_uint_eq(peer_hears(IB_DREP).transaction, 6);
     ck_assert_int_eq(status_of(RDMA_CM_EVENT_DISCONNECTED), 0);
     end_id(id);
-    /* It is not forgotten yet. */
+    /* The endpoint is still in timewait. */
     peer_says(&message);
     peer_hears(IB_DREP);
     peer_says(&req);
@@ -84,8 +88,8 @@ START_TEST(accepted)
 }
 END_TEST
 
-/* It is over when the peer has answered; where it hasn't said that it is ready at once, since nothing need be
- * told to one that may not be there. */
+/* rdma_disconnect(): the DISCONNECTED event is delivered when the peer has answered. If the peer has not sent its RTU
+ * yet, the event is delivered at once, and the peer gets a REJ. */
 START_TEST(hangs_up)
 {
     struct rdma_cm_id *listener = listen_at(TWONETS_NEAR), *id;
@@ -106,7 +110,7 @@ START_TEST(hangs_up)
     }
     message = peer_answer(IB_RTU);
     peer_says(&message);
-    if (_i == 0) /* else the channel isn't looked at before the end */
+    if (_i == 0) /* otherwise the channel is not read before the end */
         ck_assert_int_eq(status_of(RDMA_CM_EVENT_ESTABLISHED), 0);
     else
         await_wakefd(channel);
@@ -124,7 +128,7 @@ START_TEST(hangs_up)
 }
 END_TEST
 
-/* The packet, made whole. */
+/* Sends the packet with its BTH and ICRC. */
 static void sends_packet(struct roce roce, uint32_t qpn, unsigned opcode, uint32_t psn)
 {
     uint8_t packet[ROCE_MAX];
@@ -144,7 +148,7 @@ static void sends_packet(struct roce roce, uint32_t qpn, unsigned opcode, uint32
                      (ssize_t)length);
 }
 
-/* A packet of a message's, with nothing in it but zeros. */
+/* Sends one packet of a message; its payload is zeros. */
 static void sends(uint32_t qpn, unsigned opcode, uint32_t psn)
 {
     static const uint8_t zeros[1024];
@@ -173,7 +177,7 @@ static void hears_answer(unsigned syndrome, uint32_t psn)
     hears(ACKNOWLEDGE, syndrome, psn);
 }
 
-/* The connection that the peer asks for; its REP. */
+/* Accepts the peer's connection and completes the handshake. Returns the REP. */
 static struct ib_message connect_peer(struct rdma_cm_id *id)
 {
     struct ib_message rep, message;
@@ -187,7 +191,8 @@ static struct ib_message connect_peer(struct rdma_cm_id *id)
     return rep;
 }
 
-/* What came before a gap is acknowledged by itself: adapters' retries begin anew then, and not by a NAK. */
+/* Packets before a gap are acknowledged by an ACK of their own, because an adapter restarts its retry counter on an ACK
+ * and not on a NAK. */
 START_TEST(progress_before_a_gap)
 {
     static uint8_t memory[8192];
@@ -219,7 +224,8 @@ START_TEST(progress_before_a_gap)
 }
 END_TEST
 
-/* But not what came before it when that is a READ: its data are the answer, and may arrive later than this. */
+/* A READ before a gap is not acknowledged by an ACK: its response is the acknowledgement, and may arrive after the
+ * NAK. */
 START_TEST(read_before_a_gap)
 {
     static uint8_t memory[64];
@@ -259,7 +265,7 @@ START_TEST(rejected_with_data)
     ck_assert_uint_eq(rej.rej.answered, IB_TO_REQ);
     ck_assert_mem_eq(rej.private_data, "no\0", 3);
     end_id(id);
-    /* Destroyed instead. */
+    /* The application destroys the identifier instead. */
     req.local_id++;
     peer_says(&req);
     end_id(take_request());
@@ -271,7 +277,7 @@ START_TEST(rejected_with_data)
 }
 END_TEST
 
-/* What is refused, and what isn't even answered; and then one that is taken. */
+/* Requests that are rejected, requests that are ignored, and then a valid one. */
 START_TEST(wrong_requests)
 {
     struct rdma_cm_id *listener = listen_at("0.0.0.0");
@@ -284,11 +290,11 @@ START_TEST(wrong_requests)
     req.req.service = ib_service(IB_SPACE_UDP, PORT);
     peer_says(&req);
     ck_assert_uint_eq(peer_hears(IB_REJ).rej.reason, IB_INVALID_SERVICE);
-    req = peer_request(PORT); /* in another's name */
+    req = peer_request(PORT); /* with the address of another host */
     ib_address_encode(&elsewhere, &here, req.private_data);
     peer_says(&req);
     ck_assert_uint_eq(peer_hears(IB_REJ).rej.reason, IB_CONSUMER);
-    req = peer_request(PORT); /* data would go to another */
+    req = peer_request(PORT); /* the data path would lead to another host */
     req.req.local_gid[15]++;
     peer_says(&req);
     ck_assert_uint_eq(peer_hears(IB_REJ).rej.reason, IB_CONSUMER);
@@ -297,7 +303,7 @@ START_TEST(wrong_requests)
     peer_says(&req);
     ck_assert_uint_eq(peer_hears(IB_REJ).rej.reason, IB_CONSUMER);
     req = peer_request(PORT);
-    req.req.mtu = IBV_MTU_4096; /* the cable carries 1500 bytes */
+    req.req.mtu = IBV_MTU_4096; /* the link's MTU is 1500 bytes */
     peer_says(&req);
     ck_assert_uint_eq(peer_hears_meanwhile(IB_REJ).rej.reason, IB_INVALID_MTU);
     req = peer_request(PORT);
@@ -310,7 +316,7 @@ START_TEST(wrong_requests)
 }
 END_TEST
 
-/* Of a listener with room for 8 the others are let wait, and not refused. */
+/* A listener with a backlog of 8 leaves the further requests unanswered, and does not reject them. */
 START_TEST(a_flood)
 {
     struct rdma_cm_id *listener = listen_at(TWONETS_NEAR);
@@ -322,7 +328,7 @@ START_TEST(a_flood)
         req.req.qpn++;
         peer_says(&req);
     }
-    req = peer_request(PORT + 1); /* when this is answered all of them have been seen */
+    req = peer_request(PORT + 1); /* when this one is answered, all of the others have been processed */
     peer_says(&req);
     ck_assert_uint_eq(peer_hears(IB_REJ).rej.reason, IB_INVALID_SERVICE);
     for (int i = 0; i < 8; i++) {
@@ -337,7 +343,7 @@ START_TEST(a_flood)
 }
 END_TEST
 
-/* Requests that our end has looked at, and its user hasn't. */
+/* Number of requests that the device has processed and the application has not taken. */
 static int waiting_at(struct rdma_cm_id *listener)
 {
     struct cm_id *own = (struct cm_id *)(void *)listener, *id;
@@ -350,7 +356,7 @@ static int waiting_at(struct rdma_cm_id *listener)
     return count;
 }
 
-/* Whoever takes one event is not kept by all that has come, nor is there an identifier for all of it. */
+/* Taking one event does not process all requests that have arrived, and does not create an identifier for each. */
 START_TEST(a_flood_is_taken_in_parts)
 {
     struct ib_message req = peer_request(PORT), other = peer_request(PORT + 1);
@@ -359,14 +365,14 @@ START_TEST(a_flood_is_taken_in_parts)
 
     ck_assert_int_eq(soft_create_id(channel, &listener, NULL, RDMA_PS_TCP), 0);
     ck_assert_int_eq(soft_bind_addr(listener, &near.sa), 0);
-    ck_assert_int_eq(soft_listen(listener, 0), 0); /* with as much room as can be */
+    ck_assert_int_eq(soft_listen(listener, 0), 0); /* with the largest possible backlog */
     for (int i = 1; i <= 300; i++) {
         req.local_id++;
         req.req.qpn++;
         peer_says(&req);
         if (i % 30 != 0)
             continue;
-        peer_says(&other); /* when this is answered all so far have been seen */
+        peer_says(&other); /* when this one is answered, all of the others so far have been processed */
         ck_assert_uint_eq(peer_hears(IB_REJ).rej.reason, IB_INVALID_SERVICE);
     }
     for (int i = 0; i < 2 * AT_ONCE; i++) {
@@ -380,7 +386,8 @@ START_TEST(a_flood_is_taken_in_parts)
 }
 END_TEST
 
-/* Whoever has some connections' numbers can't tell the next one's from them; each tells only whose it is. */
+/* The communication IDs of some connections do not reveal the next one; each contains only the share that it belongs
+ * to. */
 START_TEST(numbers_tell_nothing)
 {
     struct rdma_cm_id *listener = listen_at(TWONETS_NEAR);
@@ -392,18 +399,19 @@ START_TEST(numbers_tell_nothing)
         req.req.qpn++;
         peer_says(&req);
         end_id(take_request());
-        rej = peer_hears(IB_REJ); /* which comes once, as REP may not */
+        rej = peer_hears(IB_REJ); /* a REJ is sent once, while a REP may be repeated */
         ck_assert_uint_eq(rej.remote_id, req.local_id);
         ck_assert_uint_eq(rej.local_id % QP1_SHARES, ib_port.qp1.share);
         numbers[i] = rej.local_id;
     }
     ck_assert_uint_ne(numbers[1] - numbers[0], QP1_SHARES);
-    ck_assert_uint_ne(numbers[1] - numbers[0], numbers[2] - numbers[1]); /* by chance once in 2^28 times */
+    /* Equal by chance once in 2^28 times */
+    ck_assert_uint_ne(numbers[1] - numbers[0], numbers[2] - numbers[1]);
     end_id(listener);
 }
 END_TEST
 
-/* Each of many has what is for it, and what is for one that has gone is nobody's. */
+/* Each of many listeners gets its requests; a request for a listener that was destroyed is rejected. */
 START_TEST(many_listeners)
 {
     enum { LISTENERS = 500 };

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_ib_conn.c - InfiniBand's connections between two ends on a virtual clock (ibnet.h): every mask of what
- * is lost, and of what comes twice, of the first packets of a connection's life; and time-outs.
+ * test_ib_conn.c - two endpoints of InfiniBand's connection management on a virtual clock and network (ibnet.h): every
+ * combination of lost and of duplicated messages among the first ones of a connection, and timeouts.
  */
 #include <check.h>
 #include <errno.h>
 #include "check/support/ibnet.h"
 #include "check/support/runner.h"
 
-/* ---- Masks ---- */
+/* ---- Combinations of losses ---- */
 
-/* Set up, and torn down as soon as it is: each end is told all of it, once, and nothing is left. Where RTU was
- * lost the other end may learn of the end first. */
+/* A connection is established, and disconnected at once. Each endpoint reports every event once, and both are idle at
+ * the end. If the RTU was lost, the passive endpoint may report the disconnection without ESTABLISHED. */
 static void live_and_die(unsigned lost, unsigned doubled)
 {
     struct ibnet *network = ibnet_new();
@@ -53,7 +53,7 @@ START_TEST(losses_and_doubles)
 }
 END_TEST
 
-/* ---- Time-outs ---- */
+/* ---- Timeouts ---- */
 
 START_TEST(nobody_there)
 {
@@ -78,7 +78,7 @@ START_TEST(nobody_there)
 }
 END_TEST
 
-/* RTU never comes; the peer that gives up says so, and the other is rid of it, too. */
+/* The RTU never arrives: the passive endpoint repeats its REP IB_REPLY_RETRIES times, and then reports UNREACHABLE. */
 START_TEST(only_one_way)
 {
     struct ibnet *network = ibnet_new();
@@ -98,7 +98,8 @@ START_TEST(only_one_way)
 }
 END_TEST
 
-/* A slow user: asked again, the end says that it takes time, and nobody asks for so long. */
+/* A slow application: a repeated REQ is answered with an MRA, and the active endpoint does not repeat its REQ for the
+ * time that the MRA says. */
 START_TEST(a_slow_answer)
 {
     struct ibnet *network = ibnet_new();
@@ -119,7 +120,7 @@ START_TEST(a_slow_answer)
 }
 END_TEST
 
-/* Both are connected, and nothing arrives any more. */
+/* Both endpoints are connected, and from now on the network loses all messages. */
 static struct ibnet *network_deaf(void)
 {
     struct ibnet *network = ibnet_new();
@@ -131,7 +132,7 @@ static struct ibnet *network_deaf(void)
     return network;
 }
 
-/* DREQ in vain: the end comes all the same. */
+/* No DREQ is answered: the connection ends after the last retry. */
 START_TEST(no_answer_to_the_end)
 {
     struct ibnet *network = network_deaf();
@@ -155,7 +156,7 @@ START_TEST(no_answer_to_the_end)
 }
 END_TEST
 
-/* One that is lost costs a quarter of a second; where the peer has asked for less, less. */
+/* A lost DREQ is repeated after a quarter of a second, or after the connection's retry interval if that is shorter. */
 START_TEST(the_end_is_said_again_soon)
 {
     static const uint64_t intervals[] = {0, 600000000, 100000000};
@@ -180,8 +181,9 @@ START_TEST(the_end_is_said_again_soon)
 }
 END_TEST
 
-/* The peer has answered, and gone with its connection, and the answer was lost: its host says so when it is
- * asked again, which is as good. Of another connection, and of another host's, that means nothing. */
+/* The peer has answered the DREQ, the answer was lost, and the peer has exited. Its host answers the next DREQ with
+ * "port unreachable" (ICMP), which ends the connection as a DREP would. If that is about another connection, or from
+ * another host, it has no effect. */
 START_TEST(nobody_there_to_answer_the_end)
 {
     struct ibnet *network = network_deaf();
@@ -207,7 +209,7 @@ START_TEST(nobody_there_to_answer_the_end)
 }
 END_TEST
 
-/* Data may overtake RTU, and then stands for it. */
+/* Data may arrive before the RTU, and then establishes the connection. */
 START_TEST(data_before_rtu)
 {
     struct ibnet *network = ibnet_new();
@@ -230,7 +232,7 @@ START_TEST(data_before_rtu)
 }
 END_TEST
 
-/* RTU is lost, and no data comes: REP comes again, and gets its answer again. */
+/* The RTU is lost, and no data arrives: the REP is repeated, and answered with the RTU again. */
 START_TEST(rtu_again)
 {
     struct ibnet *network = ibnet_new();

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_ib_connect.c - one of ours asks a peer that answers as adapters do, by TCP and at queue pair 1
- * (ibpeer.h). */
+/*
+ * test_ib_connect.c - the software device connects to a peer that answers like an adapter, with InfiniBand's connection
+ * management at queue pair 1 (ibpeer.h), while it also tries TCP.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -15,7 +17,7 @@
 #include "soft/cm/ib_end.h"
 #include "soft/lock.h"
 
-/* ---- Whoever connects ---- */
+/* ---- Connecting ---- */
 
 START_TEST(connects)
 {
@@ -46,20 +48,20 @@ START_TEST(connects)
     ck_assert_int_eq(soft_ack_cm_event(event), 0);
     message = peer_hears(IB_RTU);
     ck_assert_uint_eq(message.remote_id, NUMBER);
-    peer_says(&rep); /* RTU was lost */
+    peer_says(&rep); /* the peer lost the RTU */
     peer_hears(IB_RTU);
     ck_assert_int_eq(soft_disconnect(id), 0);
     message = peer_hears(IB_DREQ);
     ck_assert_uint_eq(message.dreq.qpn, IBWORDS_QPN);
     ck_assert_uint_eq(message.remote_id, NUMBER);
     end_id(id);
-    peer_hears(IB_DREQ); /* as long as there is no answer, whoever has gone */
+    peer_hears(IB_DREQ); /* is repeated until it is answered, although the identifier was destroyed */
     message = peer_answer(IB_DREP);
     peer_says(&message);
 }
 END_TEST
 
-/* ---- Whoever hangs up ---- */
+/* ---- Disconnecting ---- */
 
 static struct rdma_cm_id *connect_id(void)
 {
@@ -74,7 +76,7 @@ static struct rdma_cm_id *connect_id(void)
     return id;
 }
 
-/* The service thread has said it for the last time, and no answer has come. */
+/* As if the service thread had sent the last DREQ, and no answer had arrived. */
 static void nobody_answers(struct rdma_cm_id *id)
 {
     struct ib_conn *conn = &((struct cm_id *)(void *)id)->ib->conn;
@@ -89,15 +91,15 @@ static void nobody_answers(struct rdma_cm_id *id)
 
 enum end { ANSWERED, LOST, AT_ONCE, REFUSED, IN_VAIN, ENDS };
 
-/* What the peer says ends it, whatever that is, or that it says nothing, which is a time-out; and not before.
- */
+/* Any answer of the peer ends the connection; without an answer it ends with a timeout. DISCONNECTED is not delivered
+ * before. */
 START_TEST(the_peer_ends_it)
 {
     struct rdma_cm_id *id = connect_id();
     struct ib_message message;
 
     ck_assert_int_eq(soft_disconnect(id), 0);
-    ck_assert_int_eq(id->qp->state, IBV_QPS_ERR); /* nothing is taken in behind that */
+    ck_assert_int_eq(id->qp->state, IBV_QPS_ERR); /* no message is received from here on */
     peer_hears(IB_DREQ);
     no_event();
     ck_assert_int_eq(soft_disconnect(id), 0);
@@ -122,8 +124,8 @@ START_TEST(the_peer_ends_it)
 }
 END_TEST
 
-/* It has gone, after an answer that was lost, and its host says that nobody is there: there is no connection
- * any more, as if the answer had come. */
+/* The peer has exited after an answer that was lost, and its host reports "port unreachable": the connection ends as if
+ * the answer had arrived. */
 START_TEST(the_peer_has_gone)
 {
     struct rdma_cm_id *id = connect_id();
@@ -140,7 +142,8 @@ START_TEST(the_peer_has_gone)
 }
 END_TEST
 
-/* Its event goes where the identifier has gone, and that without a channel waits for it. */
+/* The event is delivered to the channel that the identifier was moved to; without a channel rdma_disconnect() waits for
+ * it. */
 START_TEST(moved_meanwhile)
 {
     struct rdma_event_channel *first = channel, *second = soft_create_event_channel();
@@ -164,7 +167,7 @@ START_TEST(moved_meanwhile)
 }
 END_TEST
 
-/* Neither by TCP nor at RoCE's port: the host says so at once. */
+/* Neither a TCP listener nor a socket at RoCE's port exists: the host reports both at once. */
 START_TEST(nobody_is_there)
 {
     struct rdma_conn_param param = {.retry_count = 7};
@@ -208,21 +211,21 @@ START_TEST(is_refused)
 }
 END_TEST
 
-/* ---- TCP that nobody answers ---- */
+/* ---- TCP that is not answered ---- */
 
 static int socket_of(struct rdma_cm_id *id)
 {
     return ((struct cm_id *)(void *)id)->fd;
 }
 
-/* Until the peer is. */
+/* Waits until an answer from queue pair 1 was received. */
 static void await_heard(struct rdma_cm_id *id)
 {
     while (!cm_ib_is_heard((struct cm_id *)(void *)id))
-        sched_yield(); /* the service thread's turn */
+        sched_yield(); /* lets the service thread run */
 }
 
-/* Nothing has come to the peer but its request, again, since it was not answered so soon. */
+/* The peer received only its REQ again, which is repeated until it is answered. */
 static void peer_has_requests_only(void)
 {
     struct pollfd one = {.fd = peer.fd, .events = POLLIN};
@@ -231,7 +234,8 @@ static void peer_has_requests_only(void)
         ck_assert_uint_eq(peer_hears_any().type, IB_REQ);
 }
 
-/* It connects by this way first. The channel isn't looked at: TCP isn't begun beside, however long it takes. */
+/* Connects to a peer that is known to be reached at queue pair 1, where the REQ is sent first. The test does not drive
+ * the channel, so the device does not start TCP in parallel, however long this takes. */
 static void peer_is_asked_first(struct rdma_cm_id *id)
 {
     struct rdma_conn_param param = {.responder_resources = 1, .initiator_depth = 1, .retry_count = 7};
@@ -243,7 +247,7 @@ static void peer_is_asked_first(struct rdma_cm_id *id)
     peer.transaction = req.transaction;
 }
 
-/* TCP has its head start, and no more; and then it ends. */
+/* TCP is tried alone for its head start only; when queue pair 1 has answered, it ends. */
 START_TEST(tcp_is_dropped)
 {
     struct rdma_cm_id *id = resolve_bound();
@@ -264,7 +268,7 @@ START_TEST(tcp_is_dropped)
     end_id(id);
     peer_hears(IB_DREQ);
     wall_close(&wall);
-    /* The next is asked so at once. */
+    /* The next connection uses queue pair 1 at once. */
     id = resolve_bound();
     peer_is_asked_first(id);
     ck_assert_int_eq(socket_of(id), -1);
@@ -273,7 +277,7 @@ START_TEST(tcp_is_dropped)
 }
 END_TEST
 
-/* A host that refuses TCP just then is asked by TCP first the next time, too: its server may be there again. */
+/* A host that refused TCP is tried by TCP first the next time, too, because its server may have been restarted. */
 START_TEST(tcp_refused_once)
 {
     struct rdma_cm_id *id = resolve_bound();
@@ -301,8 +305,8 @@ START_TEST(tcp_refused_once)
 }
 END_TEST
 
-/* TCP is answered after all: the request at queue pair 1 is taken back, or has been refused for want of a
- * listener. */
+/* TCP is answered later: the device withdraws its REQ at queue pair 1, or that was already rejected because no such
+ * listener exists there. */
 START_TEST(tcp_is_late)
 {
     struct rdma_cm_id *id = resolve_bound();
@@ -342,7 +346,7 @@ START_TEST(tcp_is_late)
 }
 END_TEST
 
-/* TCP fails while the other is still to be answered. */
+/* TCP fails while the REQ at queue pair 1 is not answered yet. */
 START_TEST(tcp_fails_late)
 {
     struct rdma_cm_id *id = resolve_bound();
@@ -350,7 +354,7 @@ START_TEST(tcp_fails_late)
     struct ib_message rep;
 
     (void)peer_is_asked(id);
-    wall_close(&wall); /* its host refuses what is said again */
+    wall_close(&wall); /* the host refuses the repeated SYN */
     ck_assert_int_eq(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
     while (socket_of(id) != -1) {
         struct pollfd one = {.fd = channel->fd, .events = POLLIN};
@@ -369,7 +373,7 @@ START_TEST(tcp_fails_late)
 }
 END_TEST
 
-/* Who answers TCP, one of ours, has no packet at queue pair 1, however long the answer takes. */
+/* If a peer answers TCP (the software device), no packet is sent to queue pair 1, however long the reply takes. */
 START_TEST(tcp_is_answered)
 {
     struct rdma_conn_param param = {.retry_count = 7};
@@ -394,9 +398,9 @@ START_TEST(tcp_is_answered)
 }
 END_TEST
 
-/* ---- Hosts that say nothing ---- */
+/* ---- Hosts that do not answer ---- */
 
-/* The time-out that runs is over. */
+/* Lets the current timeout expire. */
 static void time_is_up(struct rdma_cm_id *public)
 {
     struct cm_id *id = (struct cm_id *)(void *)public;
@@ -413,8 +417,8 @@ static enum cm_timeout waits_for(struct rdma_cm_id *id)
     return ((struct cm_id *)(void *)id)->timeout;
 }
 
-/* TCP is refused, so that there is a host, and where nothing is heard of the other nobody listens there: in as
- * long as TCP would take, and not when a user who thinks would have to have made up his mind. */
+/* TCP is refused, so the host exists. If queue pair 1 has not answered after TCP's timeout, the connection is rejected;
+ * the longer timeout for an application's decision does not apply. */
 START_TEST(tcp_alone_says_no)
 {
     struct rdma_cm_id *id = resolve_bound();
@@ -431,7 +435,7 @@ START_TEST(tcp_alone_says_no)
 }
 END_TEST
 
-/* Who was heard of may take his time, and not for ever. */
+/* An application that has been announced by an MRA may take its time, but not for ever. */
 START_TEST(a_user_thinks)
 {
     struct rdma_cm_id *id = resolve_bound();
@@ -464,8 +468,8 @@ START_TEST(a_user_thinks)
 }
 END_TEST
 
-/* A host that was found to be reached at queue pair 1 alone is another by now, which drops that and answers by
- * TCP; or one that is not there; or the same, and slow, which has not heard that it is asked by TCP as well. */
+/* A host that was reached only at queue pair 1 before: `_i` 0: is another host now, which drops that and answers TCP;
+ * 1: no longer exists; 2: is the same, but slow, and has not received the TCP request. */
 START_TEST(the_host_is_another)
 {
     struct rdma_cm_id *id = resolve_bound();
@@ -491,7 +495,7 @@ START_TEST(the_host_is_another)
         guest = accept(wall.listener, NULL, NULL);
         ck_assert_int_ne(guest, -1);
         await_fd(guest);
-        ck_assert_uint_eq(peer_hears(IB_REJ).rej.reason, IB_TIMEOUT); /* taken back */
+        ck_assert_uint_eq(peer_hears(IB_REJ).rej.reason, IB_TIMEOUT); /* withdrawn */
         close(guest);
         ck_assert_int_eq(status_of(RDMA_CM_EVENT_UNREACHABLE), -ECONNRESET);
     } else {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_ib_datagrams.c - services of datagrams, looked up at queue pair 1: by a peer, and at one (ibpeer.h). */
+/*
+ * test_ib_datagrams.c - service ID resolution (SIDR) at queue pair 1: requests of a peer, and requests to one
+ * (ibpeer.h).
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -45,7 +48,7 @@ START_TEST(is_asked)
     ck_assert_uint_eq(id->route.addr.dst_sin.sin_addr.s_addr, peer.path.local.in.sin_addr.s_addr);
     ck_assert_uint_eq(ntohs(id->route.addr.dst_sin.sin_port), 5000);
     ck_assert_uint_eq(ntohs(id->route.addr.src_sin.sin_port), PORT);
-    peer_says(&asks); /* nobody is asked twice */
+    peer_says(&asks); /* a repeated request raises no second event */
     make_id_qp(id);
     qpn = id->qp->qp_num;
     ck_assert_int_eq(soft_accept(id, &param), 0);
@@ -57,7 +60,7 @@ START_TEST(is_asked)
     ck_assert_uint_eq(reply.local_id, NUMBER);
     ck_assert_uint_eq(reply.transaction, 5);
     ck_assert_mem_eq(reply.private_data, "hello\0", 6);
-    end_id(id); /* and the reply is given again, whoever has gone */
+    end_id(id); /* the reply is repeated, although its identifier was destroyed */
     peer_says(&asks);
     again = peer_hears(IB_SIDR_REP);
     ck_assert_mem_eq(&again, &reply, sizeof reply);
@@ -84,14 +87,14 @@ START_TEST(is_asked_in_vain)
     peer_says(&asks);
     end_id(take_request());
     hears_reply(&asks, IB_SIDR_REJECTED);
-    asks = peer_question(PORT + 1); /* which is another port space's */
+    asks = peer_question(PORT + 1); /* this port belongs to another port space */
     peer_says(&asks);
     hears_reply(&asks, IB_SIDR_UNSUPPORTED);
     asks = peer_question(PORT);
     asks.sidr_req.service = ib_service(IB_SPACE_TCP, PORT + 1);
     peer_says(&asks);
     hears_reply(&asks, IB_SIDR_UNSUPPORTED);
-    asks = peer_question(PORT); /* in another's name */
+    asks = peer_question(PORT); /* with the address of another host */
     asks.local_id += 2;
     ib_address_encode(&elsewhere, &here, asks.private_data);
     peer_says(&asks);
@@ -101,7 +104,7 @@ START_TEST(is_asked_in_vain)
 }
 END_TEST
 
-/* Of a listener with room for 8 the others are let wait. */
+/* A listener with a backlog of 8 leaves the further requests unanswered. */
 START_TEST(a_flood_of_questions)
 {
     struct ib_message asks = peer_question(PORT);
@@ -114,7 +117,7 @@ START_TEST(a_flood_of_questions)
         asks.local_id++;
         peer_says(&asks);
     }
-    asks = peer_question(PORT + 1); /* when this is answered all of them have been seen */
+    asks = peer_question(PORT + 1); /* when this one is answered, all of the others have been processed */
     peer_says(&asks);
     hears_reply(&asks, IB_SIDR_UNSUPPORTED);
     for (int i = 0; i < 8; i++) {
@@ -133,7 +136,7 @@ static struct ib_message asks_for(struct rdma_cm_id *id)
     struct rdma_conn_param param = {.private_data = "hi", .private_data_len = 2};
 
     ck_assert_int_eq(soft_connect(id, &param), 0);
-    return peer_hears_meanwhile(IB_SIDR_REQ); /* nobody listens otherwise */
+    return peer_hears_meanwhile(IB_SIDR_REQ); /* a request without a listener would be answered otherwise */
 }
 
 static struct ib_message reply_to(const struct ib_message *asked_for, unsigned status)
@@ -186,10 +189,10 @@ START_TEST(looks_up)
     soft_gid_of(&gid, &peer.path.local.sa);
     ck_assert_mem_eq(ud->ah_attr.grh.dgid.raw, gid.raw, sizeof gid.raw);
     ck_assert_int_eq(soft_ack_cm_event(event), 0);
-    peer_says(&reply); /* again, and nobody cares */
+    peer_says(&reply); /* a repeated reply has no effect */
     ck_assert_int_eq(soft_disconnect(id), 0);
     end_id(id);
-    /* The next question goes there, too: TCP refuses it again. */
+    /* The next request uses queue pair 1, too, because TCP is refused again. */
     id = resolve_bound();
     asks = asks_for(id);
     reply = reply_to(&asks, IB_SIDR_VALID);
@@ -199,7 +202,7 @@ START_TEST(looks_up)
 }
 END_TEST
 
-/* Linux's statuses: rejected, and nobody listens; and one that says where else to ask. */
+/* Statuses that Linux uses: rejected, and no such service; and a redirect. */
 static const unsigned vain[] = {IB_SIDR_REJECTED, IB_SIDR_UNSUPPORTED, 4};
 
 START_TEST(looks_up_in_vain)
@@ -236,7 +239,7 @@ START_TEST(nobody_to_ask)
 }
 END_TEST
 
-/* One of several programs that look up at the same time. */
+/* One of several programs that resolve a service at the same time. */
 static void look_up_once(void)
 {
     struct rdma_conn_param param = {.private_data_len = 0};
@@ -250,7 +253,8 @@ static void look_up_once(void)
     _exit(0);
 }
 
-/* Whichever of them reads an answer, or a question, the one that it is for has it. */
+/* Several programs share RoCE's port: a reply or request that another program reads is passed to the one that it is
+ * for. */
 START_TEST(several_programs_and_datagrams)
 {
     enum { PROGRAMS = 4 };
@@ -263,7 +267,7 @@ START_TEST(several_programs_and_datagrams)
         if (pids[i] == 0)
             look_up_once();
     }
-    /* Nobody is answered, and goes, before all have asked. */
+    /* No program gets its reply, and exits, before all have sent their requests. */
     for (int count = 0; count < PROGRAMS;) {
         bool again = false;
 

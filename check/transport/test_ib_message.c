@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_ib_message.c - InfiniBand's connection messages: as Linux's connection manager sent them, there and
- * back, and what can't be.
+ * test_ib_message.c - InfiniBand's connection management messages: decoded as Linux's connection manager sent them,
+ * encoded and decoded again, and invalid ones.
  */
 #include <arpa/inet.h>
 #include <check.h>
@@ -11,8 +11,7 @@
 #include "soft/cm/ib_address.h"
 #include "soft/cm/ib_message.h"
 
-/* Linux 6.1 on its software device, 10.77.0.2 connecting to port 8810 of 10.77.0.1; what is left off is zero.
- */
+/* From Linux 6.1 on rxe: 10.77.0.2 connects to port 8810 of 10.77.0.1. Trailing bytes that are left off are zero. */
 static const uint8_t seen_req[IB_MAD_BYTES] = {
     0x01, 0x07, 0x02, 0x03, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0xfb, 0xff, 0x6b, 0xec, 0x00, 0x10,
     0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xec, 0x6b, 0xff, 0xfb, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
@@ -66,10 +65,10 @@ static struct ib_message decoded(const uint8_t *mad)
     return message;
 }
 
-/* ---- As they were seen ---- */
+/* ---- As captured ---- */
 
 #define TRANSACTION UINT64_C(0x00000002fbff6bec)
-#define CLIENT 0xec6bfffb /* the connection's numbers, */
+#define CLIENT 0xec6bfffb /* the connection's communication IDs */
 #define SERVER 0x22d12fcb
 #define CLIENT_GUID UINT64_C(0x505400fffe770002)
 #define SERVER_GUID UINT64_C(0x505400fffe770001)
@@ -166,7 +165,7 @@ START_TEST(ends_that_were_seen)
 }
 END_TEST
 
-/* ---- There and back ---- */
+/* ---- Encoded and decoded ---- */
 
 static uint64_t chance;
 
@@ -255,7 +254,7 @@ static void draw_rest(struct ib_message *message)
     }
 }
 
-/* Every field keeps what it was given, and no field touches another. */
+/* Every field keeps its value, and no field overlaps another. */
 START_TEST(there_and_back)
 {
     chance = (uint64_t)_i;
@@ -275,7 +274,7 @@ START_TEST(there_and_back)
         draw_rest(&message);
         ib_encode(&message, mad);
         ck_assert(ib_decode(&back, mad));
-        /* field by field, since what is between them is nobody's */
+        /* field by field, because the bytes between them are padding */
         uint8_t again[IB_MAD_BYTES];
         ib_encode(&back, again);
         ck_assert_mem_eq(again, mad, IB_MAD_BYTES);
@@ -298,7 +297,7 @@ START_TEST(there_and_back)
 }
 END_TEST
 
-/* ---- What can't be ---- */
+/* ---- Invalid messages ---- */
 
 static const struct {
     const uint8_t *mad;
@@ -306,21 +305,21 @@ static const struct {
     uint8_t value;
 } wrong[] = {
     {seen_req, 0, 2},                     /* base version */
-    {seen_req, 1, 4},                     /* class */
-    {seen_req, 2, 1},                     /* its version */
+    {seen_req, 1, 4},                     /* management class */
+    {seen_req, 2, 1},                     /* class version */
     {seen_req, 3, 1},                     /* method */
-    {seen_req, 16, 1},                    /* no attribute of these */
-    {seen_req, 17, 0x0f},                 /* nor this, */
-    {seen_req, 17, 0x19},                 /* a path that we don't have, */
-    {seen_req, 17, 0xff},                 /* and far from them */
-    {seen_req, HEADER + 34, 1},           /* a queue pair for management */
-    {seen_req, HEADER + 43, 20 << 3 | 4}, /* a transport that there isn't */
-    {seen_req, HEADER + 43, 20 << 3 | 6}, /* or isn't here */
+    {seen_req, 16, 1},                    /* attribute ID: none of these */
+    {seen_req, 17, 0x0f},                 /* nor this one */
+    {seen_req, 17, 0x19},                 /* an alternate path, which is not supported */
+    {seen_req, 17, 0xff},                 /* far from the valid ones */
+    {seen_req, HEADER + 34, 1},           /* a management queue pair */
+    {seen_req, HEADER + 43, 20 << 3 | 4}, /* a transport type that does not exist */
+    {seen_req, HEADER + 43, 20 << 3 | 6}, /* one that is not supported */
     {seen_req, HEADER + 50, 0x07},        /* path MTUs */
     {seen_req, HEADER + 50, 0x67},
-    {seen_rep, HEADER + 14, 0},                     /* a queue pair for management */
-    {seen_rej, HEADER + 8, 0xc0},                   /* an answer to nothing */
-    {seen_rej, HEADER + 9, (IB_INFO_MAX + 1) << 1}, /* more information than has room */
+    {seen_rep, HEADER + 14, 0},                     /* a management queue pair */
+    {seen_rej, HEADER + 8, 0xc0},                   /* a REJ for an unknown message type */
+    {seen_rej, HEADER + 9, (IB_INFO_MAX + 1) << 1}, /* additional information that is longer than its field */
 };
 
 START_TEST(impossible)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_ib_names.c - another user of the host has taken names by which programs of ours pass on to each other
- * what comes to RoCE's port: he hears nothing of it, and what he can have is only that a listener is told so.
+ * test_ib_names.c - another user of the host has bound the abstract socket names by which the processes of one user
+ * pass the datagrams of RoCE's port to each other. That user must not receive any of them; the most that it can achieve
+ * is that a listener's rdma_listen() fails.
  */
 #include <errno.h>
 #include <poll.h>
@@ -23,18 +24,19 @@
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83
 #endif
-#define VISITS 40          /* so that each of two programs reads some */
-#define FEW 1024           /* descriptors; more than the first number of the private ones */
-#define SPEAKS_NS 25000000 /* after he has come; he is waited for twice as long */
+#define VISITS 40 /* enough that each of two programs reads some of the packets */
+#define FEW 1024  /* descriptors; more than the lowest number of the library's private ones */
+/* Ns after connecting in which a datagram must be accepted; the receiver waits twice as long */
+#define SPEAKS_NS 25000000
 
-/* ---- Him ---- */
+/* ---- The other user's process ---- */
 
 struct squatter {
     pid_t pid;
-    int line; /* he sits there until this is closed */
+    int line; /* the process holds the names until this is closed */
 };
 
-/* Has anything been said at these? */
+/* Has any datagram arrived at these sockets? */
 static bool has_heard(int datagrams, int inbox)
 {
     uint8_t bytes[1024];
@@ -59,7 +61,7 @@ static _Noreturn void sit(const char *name, bool full, int line)
     datagrams = abstract_take(name, SOCK_DGRAM | SOCK_NONBLOCK);
     inbox = abstract_take(name, SOCK_SEQPACKET | SOCK_NONBLOCK);
     ck_assert_int_eq(listen(inbox, full ? 0 : 1024), 0);
-    if (full) /* one visitor, who has not been let in, and there is no place for another */
+    if (full) /* one connection that is not accepted fills the queue */
         ck_assert_int_ne(abstract_visit(name), -1);
     if (write(line, "", 1) != 1 || poll(&end, 1, -1) != 1)
         _exit(1);
@@ -89,16 +91,16 @@ static void leaves_in_vain(const struct squatter *squatter)
     process_join(squatter->pid);
 }
 
-/* Only root can be another as well. */
+/* Only root can act as another user. */
 static bool is_root(void)
 {
     return seteuid(ANOTHER) == 0 && seteuid(0) == 0;
 }
 
-/* ---- What he takes ---- */
+/* ---- Names that the other user holds ---- */
 
-/* The name of a listener at the address that is asked for: ours listens at all. He reads at his inbox, or has it
- * full. */
+/* The other user has the name of a listener at the specific address. The library's listener at the wildcard address
+ * still receives requests. `_i`: the other process has room at its inbox, or its inbox is full. */
 START_TEST(a_closer_name)
 {
     union soft_addr near = ib_at(TWONETS_NEAR, PORT);
@@ -114,7 +116,7 @@ START_TEST(a_closer_name)
 }
 END_TEST
 
-/* What comes to our port, and is for another. */
+/* Sends a request for a listener of another process. */
 static struct ib_message ask_for_another(void)
 {
     struct ib_message req = peer_request(PORT);
@@ -136,7 +138,7 @@ static void is_passed_to(int inbox, const struct ib_message *req)
     ck_assert_uint_eq(message.local_id, req->local_id);
 }
 
-/* The same with nobody but us to read what comes: the listener is told the first time. */
+/* The same if no other process reads RoCE's port: the listener receives the first request. */
 START_TEST(a_closer_door_that_is_full)
 {
     union soft_addr near = ib_at(TWONETS_NEAR, PORT), any = ib_at("0.0.0.0", PORT);
@@ -156,8 +158,8 @@ START_TEST(a_closer_door_that_is_full)
 }
 END_TEST
 
-/* The listener's own: it would never be passed what others read, so it is told, as of a port that somebody has.
- */
+/* The name of the listener itself: other processes could never pass it a datagram, so rdma_listen() fails with
+ * EADDRINUSE, as for a port that is in use. */
 START_TEST(its_own_name)
 {
     union soft_addr near = ib_at(TWONETS_NEAR, PORT);
@@ -175,7 +177,8 @@ START_TEST(its_own_name)
 }
 END_TEST
 
-/* Another program of this user is no other user: both wildcards have the same name. */
+/* The name may be held by another program of the same user: the wildcard listeners of IPv4 and IPv6 have the same
+ * name. */
 START_TEST(a_name_that_is_ours)
 {
     struct rdma_cm_id *first = listen_at("0.0.0.0"), *second;
@@ -191,8 +194,8 @@ START_TEST(a_name_that_is_ours)
 }
 END_TEST
 
-/* A program of this user that has no place at its inbox: what is for it is lost, and may come again. Nobody is
- * told that there is no such listener. */
+/* The inbox of a program of the same user is full: a datagram for it is lost, and the peer may repeat it. The peer is
+ * not told that there is no such listener. */
 START_TEST(a_door_that_is_full)
 {
     union soft_addr near = ib_at(TWONETS_NEAR, PORT), far = ib_at(TWONETS_FAR, PORT);
@@ -215,7 +218,7 @@ START_TEST(a_door_that_is_full)
     own.local_id = NUMBER + 1;
     peer_says(&own);
     end_id(take_request());
-    ck_assert_uint_eq(peer_hears_any().remote_id, own.local_id); /* and before that, nothing */
+    ck_assert_uint_eq(peer_hears_any().remote_id, own.local_id); /* and no answer to the other request */
     for (int i = 0; i < count; i++)
         ck_assert_int_eq(ib_pass_receive(inbox, &from, mad), 1);
     req = ask_for_another();
@@ -225,10 +228,10 @@ START_TEST(a_door_that_is_full)
 }
 END_TEST
 
-/* ---- What he says ---- */
+/* ---- Datagrams that the other user sends ---- */
 
-/* At a listener's inbox, as one of ours would pass it on, who is heard out though he comes before he speaks,
- * unless he is kept from running meanwhile. */
+/* Sends a REQ to a listener's inbox, as a process of the library passes it on. The receiver must wait for it although
+ * it is sent a little after connecting; an exception is made if this process was kept from running. */
 static _Noreturn void say(const char *name, bool as_another)
 {
     union soft_addr near = ib_at(TWONETS_NEAR, SOFT_UDP_PORT), far = ib_at(TWONETS_FAR, SOFT_UDP_PORT);
@@ -249,14 +252,14 @@ static _Noreturn void say(const char *name, bool as_another)
 
         if (fd == -1)
             _exit(2);
-        (void)poll(NULL, 0, 5); /* so that he is let in first */
+        (void)poll(NULL, 0, 5); /* so that the connection is accepted first */
         heard &= send(fd, &said, sizeof said, MSG_NOSIGNAL) == sizeof said || now_ns() - began > SPEAKS_NS;
         close(fd);
     }
     _exit(as_another || heard ? 0 : 3);
 }
 
-/* What one of ours says is believed, and nobody else. */
+/* A datagram from a process of the same user is processed, one from another user is not. */
 START_TEST(somebody_says)
 {
     union soft_addr near = ib_at(TWONETS_NEAR, PORT);
@@ -272,7 +275,7 @@ START_TEST(somebody_says)
         peer_hears_nothing();
     } else {
         do
-            answer = peer_hears_any(); /* to be patient, too, since it is asked so often */
+            answer = peer_hears_any(); /* an MRA is possible, because the request is repeated so often */
         while (answer.type == IB_MRA);
         ck_assert_uint_eq(answer.type, IB_REP);
         ck_assert_uint_eq(answer.remote_id, NUMBER);
@@ -281,9 +284,9 @@ START_TEST(somebody_says)
 }
 END_TEST
 
-/* ---- What he brings ---- */
+/* ---- Descriptors that the other user sends ---- */
 
-/* Linux can since 6.16. */
+/* SO_PASSRIGHTS exists since Linux 6.16. */
 static bool can_guard(void)
 {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), none = 0;
@@ -294,7 +297,7 @@ static bool can_guard(void)
     return can;
 }
 
-/* A descriptor, which would have to be closed by whoever lives there. */
+/* Sends a descriptor, which the receiver would have to close. */
 static _Noreturn void bring(const char *name)
 {
     const int brought = STDERR_FILENO;
@@ -310,8 +313,8 @@ static _Noreturn void bring(const char *name)
     _exit(errno == EPERM ? 0 : 4);
 }
 
-/* At the inbox of a listener, of a share's connections, and of a share: where the kernel sees to it he comes
- * with empty hands, also while nobody has let him in. */
+/* At the inbox of a listener, of a share's connections, and of a share: if the kernel supports SO_PASSRIGHTS, it
+ * refuses the descriptor, also on a connection that is not accepted yet. */
 START_TEST(somebody_brings)
 {
     union soft_addr near = ib_at(TWONETS_NEAR, PORT);
@@ -331,7 +334,7 @@ START_TEST(somebody_brings)
 }
 END_TEST
 
-/* ---- Nobody has a descriptor left ---- */
+/* ---- No descriptor is free ---- */
 
 static void allow_few_descriptors(void)
 {
@@ -348,7 +351,7 @@ static void use_up_descriptors(void)
     ck_assert_int_eq(errno, EMFILE);
 }
 
-/* Refuses all that comes. When it is told so it has no descriptor left for that. */
+/* Rejects all requests. A byte on `line` makes the process use up its descriptors first. */
 static _Noreturn void refuse_all(unsigned port, int line)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -381,7 +384,7 @@ static pid_t start_refuser(unsigned port, int *line)
     return pid;
 }
 
-/* Each reads some of what is for the other, and has it told. */
+/* Each program reads some requests of the other one, and passes them on without a free descriptor. */
 START_TEST(no_descriptors)
 {
     int lines[2];
@@ -406,8 +409,8 @@ START_TEST(no_descriptors)
 }
 END_TEST
 
-/* Whoever is sent away gives back what he was let in by before another thread of the program can have it, so
- * that the next one is heard. */
+/* When a connection of another user is refused, its descriptor is free for the next connection before another thread of
+ * the program can get it. */
 START_TEST(a_stranger_at_the_last_descriptor)
 {
     const struct soft_path path = {.local = ib_at(TWONETS_NEAR, PORT), .remote = ib_at(TWONETS_FAR, PORT)};
@@ -416,10 +419,11 @@ START_TEST(a_stranger_at_the_last_descriptor)
     uint8_t mad[IB_MAD_BYTES] = {0};
     struct soft_path from;
 
-    allow_few_descriptors(); /* first: the library's private descriptors have numbers by what was allowed */
+    /* First, because the limit determines the numbers of the library's private descriptors */
+    allow_few_descriptors();
     inbox = ib_pass_open(&name);
     ck_assert_int_ne(inbox, -1);
-    if (!can_guard()) /* then he is sent away later */
+    if (!can_guard()) /* then the library refuses the connection only later */
         return;
     ck_assert_int_eq(seteuid(ANOTHER), 0);
     stranger = abstract_visit(name.text);
@@ -431,7 +435,7 @@ START_TEST(a_stranger_at_the_last_descriptor)
     ck_assert_int_eq(ib_pass_receive(inbox, &from, mad), 0);
     ck_assert_int_eq(dup(STDERR_FILENO), -1);
     ck_assert_int_eq(ib_pass_receive(inbox, &from, mad), 1);
-    while (first < FEW) /* whoever ends the process may need some */
+    while (first < FEW) /* code that runs at exit may need some */
         close(first++);
     close(stranger);
 }

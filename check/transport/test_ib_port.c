@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_ib_port.c - how much a process keeps for InfiniBand's connection managers (ib_port.h), and who gives way
- * when that is all: on a virtual clock, and packets go nowhere.
+ * test_ib_port.c - limits on the endpoints and inboxes that a process keeps for InfiniBand's connection management
+ * (ib_port.h), and which are dropped at the limit: on a virtual clock, without packets.
  */
 #include <check.h>
 #include <fcntl.h>
@@ -15,9 +15,9 @@
 
 #define SECOND UINT64_C(1000000000)
 #define PORT 7471
-#define ROOM 4          /* for as many ends is there room */
-#define LISTENERS 16    /* one after the other */
-#define KEPT_BYTES 1024 /* of one; SECURITY.md has it */
+#define ROOM 4          /* number of endpoints that are free */
+#define LISTENERS 16    /* created one after the other */
+#define KEPT_BYTES 1024 /* maximum size of an endpoint; SECURITY.md says it */
 #define GUID 2
 #define QPN 0x100
 
@@ -27,8 +27,8 @@ static struct {
     struct soft_path path;
     struct ib_box box;
     struct ib_end *listener;
-    unsigned first;    /* ends that are said to be there */
-    enum ib_type type; /* what was sent last; 0: nothing */
+    unsigned first;    /* number of endpoints before fill_up() */
+    enum ib_type type; /* type of the last message sent; 0: none */
     struct ib_message sent;
     uint32_t next_id, given;
 } port;
@@ -52,7 +52,7 @@ static void sent(struct ib_world *world, const struct soft_path *path, const uin
     port.type = port.sent.type;
 }
 
-/* A user is any address. */
+/* Any address will do as an identifier. */
 static struct cm_id *some_user(void)
 {
     return (struct cm_id *)(void *)&port;
@@ -92,7 +92,7 @@ static void open_port(void)
     };
 }
 
-/* As if all but ROOM were others'. */
+/* As if all endpoints but ROOM were in use. */
 static void fill_up(void)
 {
     port.first = ib_port.ends;
@@ -120,7 +120,7 @@ static void says(const struct ib_message *message)
     ib_arrive(&ib_port.world, &port.path, mad);
 }
 
-/* Of a host that wants to be remembered for so long. */
+/* A request of a host that asks for this timewait. */
 static struct ib_message request(enum ib_type type, unsigned timewait)
 {
     struct ib_message req = {.type = type, .local_id = port.next_id};
@@ -144,7 +144,7 @@ static struct ib_message request(enum ib_type type, unsigned timewait)
     return req;
 }
 
-/* It connects; the news of it, or none. */
+/* A peer sends a REQ or SIDR_REQ. Returns whether there is a new event, in *news. */
 static bool asks(enum ib_type type, unsigned timewait, struct ib_news *news)
 {
     struct ib_message req = request(type, timewait);
@@ -179,7 +179,7 @@ static struct ib_end *looks_up(void)
     return news.end;
 }
 
-/* It hangs up, too late for its peer's to do so. */
+/* The peer disconnects; the endpoint is then in timewait. */
 static void hangs_up(struct ib_end *end)
 {
     struct ib_news news;
@@ -200,8 +200,8 @@ static bool is_there(const struct ib_end *end)
     return false;
 }
 
-/* Whoever connects and hangs up has us wait, for as long as he says; but not so that nobody else can connect.
- */
+/* Peers that connect and disconnect make the device keep their endpoints in timewait, for as long as the peers ask for.
+ * These endpoints are dropped if others need them, so that other peers can connect. */
 START_TEST(what_is_waited_out_gives_way)
 {
     struct ib_end *ends[ROOM], *used;
@@ -213,7 +213,7 @@ START_TEST(what_is_waited_out_gives_way)
     for (int i = 0; i < ROOM; i++) {
         ends[i] = connects(i == 0 ? 15 : i == 2 ? 19 : 24);
         hangs_up(ends[i]);
-        if (i > 0) /* the one that is due first is still its user's */
+        if (i > 0) /* the first to expire still belongs to its identifier */
             ib_port_leave(ends[i]);
     }
     used = connects(24);
@@ -223,7 +223,7 @@ START_TEST(what_is_waited_out_gives_way)
     (void)used;
     for (int i = 0; i < ROOM - 1; i++)
         (void)connects(24);
-    ck_assert(!asks(IB_REQ, 24, &news)); /* all are somebody's */
+    ck_assert(!asks(IB_REQ, 24, &news)); /* all endpoints belong to identifiers */
     ck_assert_int_eq(port.type, 0);
     ck_assert_uint_eq(ib_port.ends, IB_ENDS_MAX);
     for (struct ib_conn *conn; (conn = LIST_FIRST(&ib_port.world.conns)) != NULL;)
@@ -232,7 +232,7 @@ START_TEST(what_is_waited_out_gives_way)
 }
 END_TEST
 
-/* We have hung up, and the peer doesn't answer, after he has asked for a quarter of an hour to do so. */
+/* The device has disconnected and the peer does not answer, after it asked for a timeout of a quarter of an hour. */
 START_TEST(an_end_that_is_not_answered_gives_way)
 {
     struct ib_news news = {.end = NULL};
@@ -256,7 +256,7 @@ START_TEST(an_end_that_is_not_answered_gives_way)
 }
 END_TEST
 
-/* Answers that are kept, in case that they were lost. */
+/* Endpoints that keep a reply, in case it was lost. */
 START_TEST(a_kept_answer_gives_way)
 {
     struct ib_news news = {.end = NULL};
@@ -277,8 +277,8 @@ START_TEST(a_kept_answer_gives_way)
 }
 END_TEST
 
-/* Whoever connects and hangs up, or asks and is answered, is kept in mind with so many others, also where there
- * is room for more; and what is somebody's is none of these. */
+/* Endpoints of peers that disconnected, or that got their SIDR_REP, are kept up to IB_KEPT_MAX, even if there is room
+ * for more. An endpoint that belongs to an identifier does not count. */
 START_TEST(what_is_kept_does_not_grow)
 {
     enum { MANY = IB_KEPT_MAX + 88 };
@@ -299,11 +299,11 @@ START_TEST(what_is_kept_does_not_grow)
             hangs_up(end);
             ib_port_leave(end);
         }
-        ck_assert_uint_le(ib_port.ends, IB_KEPT_MAX + 2); /* the listener, and the one that is used */
+        ck_assert_uint_le(ib_port.ends, IB_KEPT_MAX + 2); /* the listener, and the endpoint in use */
         port.now += SECOND / 1000;
     }
     ck_assert(used == NULL || is_there(used));
-    LIST_FOREACH (conn, &ib_port.world.conns, all) /* the last of them */
+    LIST_FOREACH (conn, &ib_port.world.conns, all) /* the newest are kept */
         ck_assert(conn->remote_id >= first + MANY - IB_KEPT_MAX || (used != NULL && conn == &used->conn));
     while ((conn = LIST_FIRST(&ib_port.world.conns)) != NULL)
         ib_end_free((struct ib_end *)conn);
@@ -312,8 +312,8 @@ START_TEST(what_is_kept_does_not_grow)
 }
 END_TEST
 
-/* Whose request may come again keeps a inbox when its listener goes: one, also where another listener lies where
- * that lay, and goes as well. */
+/* An endpoint whose request may be repeated keeps one inbox open when its listener is destroyed; also if another
+ * listener is allocated at the same address and destroyed. */
 START_TEST(a_door_stays_the_only_one)
 {
     struct ib_message rep = {.rep = {.qpn = 9}};
@@ -325,7 +325,7 @@ START_TEST(a_door_stays_the_only_one)
     for (int i = 0; i < LISTENERS; i++)
         others[i] = listen_in(IB_SPACE_UDP);
     port.listener = listen_in(IB_SPACE_TCP);
-    for (int i = 0; i < LISTENERS; i++) /* what is freed is kept for malloc alone, up to some */
+    for (int i = 0; i < LISTENERS; i++) /* malloc caches a limited number of freed blocks of this size */
         ib_port_leave(others[i]);
     ck_assert(asks(IB_REQ, 0, &news) && news.requested);
     ib_port_adopt(news.end, some_user());
@@ -358,7 +358,8 @@ static struct ib_end *asks_only(void)
     return news.end;
 }
 
-/* The last of them is for whoever hasn't heard the answer, and not for whoever has. */
+/* The last inbox that may stay open is for an endpoint whose peer may not have received the reply (no RTU yet), not for
+ * an established one. */
 START_TEST(doors_give_way)
 {
     struct ib_end *before, *connected, *behind;
@@ -382,8 +383,9 @@ START_TEST(doors_give_way)
 }
 END_TEST
 
-/* The answer to a look-up may have been lost, so that what is connected gives way to it; and of several the
- * oldest does to whoever has no answer. Nobody does to his like. */
+/* At the limit the inbox of an established connection is closed in favour of an endpoint with a SIDR_REP, which may
+ * have been lost; and that of the oldest SIDR_REP in favour of an endpoint without an RTU. Endpoints of the same kind
+ * do not replace each other. */
 START_TEST(doors_of_answers_give_way)
 {
     struct ib_end *connected, *answers[2], *asked[3];
@@ -406,7 +408,7 @@ START_TEST(doors_of_answers_give_way)
     ck_assert(asked[0]->has_inbox && answers[1]->has_inbox && !answers[0]->has_inbox && !connected->has_inbox);
     port.listener = listen_in(IB_SPACE_TCP);
     asked[1] = asks_only();
-    asked[2] = asks_only(); /* the newest comes first */
+    asked[2] = asks_only(); /* the newest is first in the list */
     ib_port_leave(port.listener);
     ck_assert(asked[0]->has_inbox && asked[2]->has_inbox && !asked[1]->has_inbox && !answers[1]->has_inbox);
     ck_assert_uint_eq(ib_port.kept_open, IB_KEPT_OPEN_MAX);
@@ -418,7 +420,7 @@ START_TEST(doors_of_answers_give_way)
 }
 END_TEST
 
-/* Another process passes on what it has read. */
+/* Another process passes on a message that it has received. */
 static void is_passed_on(const struct ib_message *message)
 {
     const struct ib_pass_name name = ib_pass_to_listener(IB_SPACE_TCP, &port.path.local, htons(PORT));
@@ -428,8 +430,8 @@ static void is_passed_on(const struct ib_message *message)
     ck_assert_int_eq(ib_pass_on(&name, &port.path, mad), IB_PASSED);
 }
 
-/* Two stand at a listener's inbox, and to make room for the first another inbox is closed, of what is only kept:
- * the second is heard all the same. */
+/* Two messages wait at a listener's inbox. To make room for the first, an endpoint is dropped and its inbox closed; the
+ * second message is processed, too. */
 START_TEST(a_door_is_closed_while_another_is_heard)
 {
     struct ib_news news = {.end = NULL};
@@ -456,7 +458,7 @@ START_TEST(a_door_is_closed_while_another_is_heard)
         req = request(IB_REQ, 0);
         is_passed_on(&req);
     }
-    while (epoll_wait(ib_port.epoll, &event, 1, 0) == 1) /* as the service thread does it */
+    while (epoll_wait(ib_port.epoll, &event, 1, 0) == 1) /* as in the service thread */
         ib_hear(event.data.fd);
     ck_assert_uint_eq(ib_port.kept_open, 0);
     for (int i = 0; i < 2; i++)

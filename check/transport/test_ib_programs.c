@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_ib_programs.c - several programs have RoCE's port: whichever of them reads a packet, the one that it is
- * for has it, whoever of them ends or stands still.
+ * test_ib_programs.c - several programs share RoCE's port: whichever of them reads a message, the program that it is
+ * for gets it, also when programs exit or are stopped.
  */
 #include <signal.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "check/support/processes.h"
 #include "soft/cm/cm_id.h"
 
-/* Whichever of them reads a packet, the one that it is for has it. */
+/* Whichever program reads a message, the one that it is for gets it. */
 START_TEST(several_programs)
 {
     struct {
@@ -40,8 +40,8 @@ START_TEST(several_programs)
 }
 END_TEST
 
-/* Ours has heard the request, or given its answer, and is killed before the peer says that it is ready. Another
- * that has the port answers for it from then on, and whoever listens next has what is asked anew. */
+/* A program has sent its REP and is killed before the peer's RTU. Another program at the port then answers in its
+ * place, and the next listener gets the repeated request. */
 START_TEST(a_program_dies_in_a_handshake)
 {
     pid_t other = start_server("0.0.0.0", PORT + 1), dying = start_server("0.0.0.0", PORT);
@@ -52,7 +52,7 @@ START_TEST(a_program_dies_in_a_handshake)
     process_kill(dying);
     peer.number = rep.local_id;
     message = peer_answer(IB_RTU);
-    peer_says(&message); /* to nobody */
+    peer_says(&message); /* no program takes it */
     peer_visits(PORT + 1, 1);
     message = peer_answer(IB_DREQ);
     message.dreq.qpn = rep.rep.qpn;
@@ -69,8 +69,8 @@ START_TEST(a_program_dies_in_a_handshake)
 }
 END_TEST
 
-/* It accepts the first that comes, and listens no more, at once or when that is connected; and says so when
- * that is so. */
+/* Starts a program that accepts the first request and closes its listener: late: once connected, otherwise at once. It
+ * writes a byte to *ready after each step. */
 static pid_t start_server_once(int *ready, bool late)
 {
     int ends[2];
@@ -103,7 +103,7 @@ static pid_t start_server_once(int *ready, bool late)
     _exit(0);
 }
 
-/* The peer has the answer, and says so. */
+/* The peer has received the REP, and sends its RTU. */
 static void peer_takes(const struct ib_message *rep)
 {
     struct ib_message rtu;
@@ -113,7 +113,7 @@ static void peer_takes(const struct ib_message *rep)
     peer_says(&rtu);
 }
 
-/* The peer ends its connection, which was that program's last. */
+/* The peer ends its connection, which was the last of the program `once`. */
 static void ends_in_order(pid_t once, int ready, const struct ib_message *rep)
 {
     struct ib_message dreq = peer_answer(IB_DREQ), message;
@@ -121,15 +121,15 @@ static void ends_in_order(pid_t once, int ready, const struct ib_message *rep)
     dreq.dreq.qpn = rep->rep.qpn;
     peer_says(&dreq);
     do
-        message = peer_hears_any(); /* perhaps the REP, which came again by itself since the RTU came late */
+        message = peer_hears_any(); /* perhaps the REP, which is repeated until the RTU arrives */
     while (message.type == IB_REP);
     ck_assert_uint_eq(message.type, IB_DREP);
     process_join(once);
     close(ready);
 }
 
-/* The same request comes again when its listener has gone, or another has come: whichever reads it, the one
- * that has the connection answers, as before. */
+/* A REQ is repeated after its listener was closed, or another one was opened: whichever program reads it, the one that
+ * has the connection answers, as before. */
 START_TEST(a_listener_has_gone)
 {
     int ready;
@@ -154,15 +154,15 @@ START_TEST(a_listener_has_gone)
         peer_visits(PORT, 1);
         process_kill(next);
     }
-    req.local_id += 2; /* another's is refused */
+    req.local_id += 2; /* a REQ for another connection is rejected */
     peer_says(&req);
     ck_assert_uint_eq(peer_hears(IB_REJ).rej.reason, IB_INVALID_SERVICE);
     process_kill(other);
 }
 END_TEST
 
-/* The same, late, when the connection is there: what said now that nobody listens would end it, and another
- * listener would take it for one more. */
+/* The same when the connection is established: a REJ for the missing listener would end it, and another listener would
+ * take the REQ for a new connection. */
 START_TEST(a_listener_has_gone_since)
 {
     int ready;
@@ -188,8 +188,8 @@ START_TEST(a_listener_has_gone_since)
 }
 END_TEST
 
-/* It is asked once who serves, and listens no more, before its answer or behind it, and says so. The answer
- * that is still to come waits for a byte, and so does its own end. */
+/* Starts a program that receives one SIDR_REQ and closes its listener, after its reply if `answered`, otherwise before.
+ * It writes a byte to *line; a byte from there makes it reply, and another one makes it exit. */
 static pid_t start_asked_once(int *line, bool answered)
 {
     int ends[2];
@@ -223,8 +223,8 @@ static pid_t start_asked_once(int *line, bool answered)
     _exit(0);
 }
 
-/* The same for who serves a port: whoever was asked, and has answered or not, is the one that answers when the
- * same question comes again, and nobody else says that there is no such service, or serves it. */
+/* The same for SIDR: the program that received the request, whether it has replied or not, answers when it is repeated.
+ * No other program replies that there is no such service, or replies as its server. */
 START_TEST(a_listener_for_datagrams_has_gone)
 {
     bool answered = _i & 1, another = _i & 2;
@@ -247,16 +247,16 @@ START_TEST(a_listener_for_datagrams_has_gone)
     }
     reply = peer_hears(IB_SIDR_REP);
     ck_assert_uint_eq(reply.sidr_rep.status, IB_SIDR_VALID);
-    ck_assert_uint_eq(reply.private_data[0], 0); /* and not that of another */
+    ck_assert_uint_eq(reply.private_data[0], 0); /* the reply is not that of another listener */
     for (int i = 0; i < 40; i++) {
         peer_says(&asks);
         again = peer_hears(IB_SIDR_REP);
         ck_assert_mem_eq(&again, &reply, sizeof reply);
     }
-    asks.local_id += 2; /* another's */
+    asks.local_id += 2; /* another request */
     peer_says(&asks);
     do
-        again = peer_hears(IB_SIDR_REP); /* perhaps to what was asked before the first, and read only then */
+        again = peer_hears(IB_SIDR_REP); /* perhaps a reply to an earlier request that was read only now */
     while (again.local_id == reply.local_id);
     ck_assert_uint_eq(again.sidr_rep.status, another ? IB_SIDR_VALID : IB_SIDR_UNSUPPORTED);
     ck_assert_int_eq(write(line, "", 1), 1);
@@ -269,8 +269,8 @@ START_TEST(a_listener_for_datagrams_has_gone)
 }
 END_TEST
 
-/* Another host names the peer's node, and a number that the peer has later: neither keeps the peer's request
- * from the listener that it is for. It needs no answer of ours, nor to be there. */
+/* Another host sends the peer's node GUID and a communication ID that the peer uses later. That does not keep the
+ * peer's request from its listener. The other host needs to receive no answer, and need not exist. */
 START_TEST(another_says_it_is_the_peer)
 {
     const char *elsewhere = "10.9.0.3";
@@ -300,7 +300,7 @@ START_TEST(another_says_it_is_the_peer)
 }
 END_TEST
 
-/* One that stands still has its packets wait, and nobody else's. */
+/* The messages for a program that is stopped wait; those for other programs do not. */
 START_TEST(a_program_is_stopped)
 {
     pid_t stopped = start_server("0.0.0.0", PORT), other = start_server("0.0.0.0", PORT + 1);
@@ -308,7 +308,7 @@ START_TEST(a_program_is_stopped)
 
     process_stop(stopped);
     peer_says(&req);
-    for (uint32_t number = 100; number < 200; number++) { /* more than a socket's queue may hold */
+    for (uint32_t number = 100; number < 200; number++) { /* more than the queue of a socket may hold */
         req.local_id = NUMBER + number;
         req.req.qpn = IBWORDS_QPN + number;
         peer_says(&req);
@@ -317,13 +317,13 @@ START_TEST(a_program_is_stopped)
         peer_visits(PORT + 1, number);
     ck_assert_int_eq(kill(stopped, SIGCONT), 0);
     ck_assert_uint_ge(peer_hears(IB_REP).remote_id,
-                      NUMBER + 100); /* it has room for few, and the last get it */
+                      NUMBER + 100); /* its backlog is short; the last requests get in */
     process_kill(stopped);
     process_kill(other);
 }
 END_TEST
 
-/* One that connects. */
+/* Starts a program that connects. */
 static pid_t start_client(void)
 {
     struct rdma_conn_param param = {.retry_count = 7};
@@ -338,8 +338,8 @@ static pid_t start_client(void)
     _exit(0);
 }
 
-/* One that connects is killed before the answer comes, which nobody takes then: who gave it asks for its end,
- * and is told that there is none. */
+/* A program that connects is killed before the REP arrives, which is then lost. The peer asks for the connection's end,
+ * and is answered that there is none. */
 START_TEST(a_client_dies_in_a_handshake)
 {
     pid_t other = start_server("0.0.0.0", PORT + 1), dying = start_client();
@@ -349,7 +349,7 @@ START_TEST(a_client_dies_in_a_handshake)
     peer.number = rep.remote_id = req.local_id;
     rep.transaction = req.transaction;
     peer_says(&rep);
-    peer_visits(PORT + 1, 1); /* and is heard meanwhile */
+    peer_visits(PORT + 1, 1); /* and other messages are processed in the meantime */
     message = peer_answer(IB_DREQ);
     message.dreq.qpn = req.req.qpn;
     peer_says(&message);

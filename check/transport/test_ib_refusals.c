@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_ib_refusals.c - InfiniBand's connections (ibnet.h) that are refused or taken back, and what comes from a
- * former life of the peer, or in another's name.
+ * test_ib_refusals.c - connections of InfiniBand's connection management (ibnet.h) that are rejected or withdrawn, and
+ * messages of an earlier life of the peer, or with the identity of another one.
  */
 #include <check.h>
 #include <errno.h>
@@ -10,16 +10,16 @@
 #include "check/support/runner.h"
 #include "core/base/bytes.h"
 
-/* ---- Refusals ---- */
+/* ---- Rejections ---- */
 
-/* Its listener has gone: the connection is there, and a request that comes again is answered as ever. */
+/* The listener was closed: the connection exists, and a repeated REQ is answered as before. */
 START_TEST(the_listener_has_gone)
 {
     struct ibnet *network = ibnet_new();
     struct ibnet_end *self = &network->ends[1];
     uint8_t req[IB_MAD_BYTES];
 
-    network->lost = _i == 0 ? 1u << 1 : 1u << 2; /* REP, or MRA, which is told to the first that comes again */
+    network->lost = _i == 0 ? 1u << 1 : 1u << 2; /* the REP, or the MRA, which answers the first repeated REQ */
     self->accepts = _i == 0;
     memcpy(req, ibnet_connect(network, 0x77)->mad, sizeof req);
     ibnet_run(network, FLIGHT);
@@ -75,7 +75,8 @@ START_TEST(refused)
 }
 END_TEST
 
-/* Who connects goes before there is an answer: the other end is told, though it knows no number of his. */
+/* The active endpoint gives up before it has an answer: the passive endpoint is notified, although the active one does
+ * not know its communication ID. */
 START_TEST(no_longer_wanted)
 {
     struct ibnet *network = ibnet_new();
@@ -91,10 +92,10 @@ START_TEST(no_longer_wanted)
 }
 END_TEST
 
-/* ---- A former life ---- */
+/* ---- An earlier life ---- */
 
-/* The peer has started anew, and uses a queue pair that is known here: it is refused once, and the old end
- * goes. */
+/* The peer was restarted, and uses a queue pair number that this endpoint knows: the first REQ is rejected as stale,
+ * and the old connection ends. */
 START_TEST(a_peer_that_forgot)
 {
     struct ibnet *network = ibnet_new();
@@ -103,7 +104,7 @@ START_TEST(a_peer_that_forgot)
     self->hangs_up = false;
     (void)ibnet_connect(network, 0x77);
     ibnet_run(network, SECOND);
-    LIST_INIT(&self->world.conns); /* it dies */
+    LIST_INIT(&self->world.conns); /* the process exits */
     self->conns[0].local_id = 0;
     self->logged = 0;
     (void)ibnet_connect(network, 0x77);
@@ -120,7 +121,7 @@ START_TEST(a_peer_that_forgot)
 }
 END_TEST
 
-/* An end that is known nowhere is answered, so that whoever asks is done. */
+/* A DREQ for an unknown connection is answered with a DREP, so that its sender is done. */
 START_TEST(an_end_of_nothing)
 {
     struct ibnet *network = ibnet_new();
@@ -135,7 +136,7 @@ START_TEST(an_end_of_nothing)
 }
 END_TEST
 
-/* The numbers are right and the queue pair or the host is not: nobody ends what is another's. */
+/* A DREQ with the right communication IDs but another queue pair or from another host has no effect. */
 START_TEST(an_end_by_another)
 {
     struct ibnet *network = ibnet_new();
@@ -169,7 +170,7 @@ START_TEST(an_end_by_another)
 }
 END_TEST
 
-/* Said from the address of the end's peer. */
+/* Delivers a message from the address of the endpoint's peer. */
 static void comes(struct ibnet *network, int end, const struct ib_message *message)
 {
     struct ibnet_end *self = &network->ends[end];
@@ -179,7 +180,7 @@ static void comes(struct ibnet *network, int end, const struct ib_message *messa
     ib_arrive(&self->world, &self->path, mad);
 }
 
-/* The peer has given up, and knows no number of ours: it says which node it is. */
+/* The peer has given up and does not know the local communication ID: its REJ contains its node GUID. */
 static struct ib_message gives_up(const struct ib_conn *conn)
 {
     struct ib_message rej = {
@@ -192,8 +193,7 @@ static struct ib_message gives_up(const struct ib_conn *conn)
     return rej;
 }
 
-/* What is established is refused by both numbers, and by nothing that is known without ours, or without the
- * peer's. */
+/* An established connection is ended by a REJ with both communication IDs, and not by one that lacks either. */
 START_TEST(a_refusal_of_what_is_established)
 {
     static const uint16_t reasons[] = {IB_CONSUMER, IB_STALE, IB_TIMEOUT};
@@ -228,7 +228,8 @@ START_TEST(a_refusal_of_what_is_established)
 }
 END_TEST
 
-/* RTU was lost, or never sent: so far the peer may not have had our answer. */
+/* The RTU was lost, or never sent: the peer may not have received the REP, so a REJ without the local ID ends the
+ * connection. */
 START_TEST(given_up_before_it_is_established)
 {
     struct ibnet *network = ibnet_new();
@@ -249,10 +250,10 @@ START_TEST(given_up_before_it_is_established)
 }
 END_TEST
 
-/* ---- In another's name ---- */
+/* ---- With another identity ---- */
 
-/* A third host says that it is this node, with the numbers that it is going to use: it is one peer more, and in
- * nobody's way. */
+/* A third host sends the node GUID, queue pair number and communication ID of the first one. It counts as a separate
+ * peer, and does not affect the first one. */
 START_TEST(a_request_in_anothers_name)
 {
     struct ibnet *network = ibnet_new();
@@ -274,7 +275,7 @@ START_TEST(a_request_in_anothers_name)
 }
 END_TEST
 
-/* Its answer has the numbers that another host is going to answer with. */
+/* The REP of a third host contains the numbers that another host uses later. */
 START_TEST(an_answer_in_anothers_name)
 {
     struct ibnet *network = ibnet_new();
@@ -302,7 +303,7 @@ START_TEST(an_answer_in_anothers_name)
 }
 END_TEST
 
-/* An answer is of the transaction that its request is of: numbers alone may be guessed. */
+/* A REP must have the transaction ID of its REQ, because communication IDs alone may be guessed. */
 START_TEST(an_answer_to_another_request)
 {
     struct ibnet *network = ibnet_new();
@@ -335,11 +336,12 @@ START_TEST(an_answer_to_another_request)
 END_TEST
 
 static const struct {
-    uint8_t asked;     /* for so many retries */
-    unsigned answered; /* times */
+    uint8_t asked;     /* retries that the REQ asks for */
+    unsigned answered; /* number of REPs */
 } patience[] = {{15, 1 + IB_REPLY_RETRIES}, {1, 2}};
 
-/* The third may not have asked for anything, and is answered now and then, in whatever haste its request is. */
+/* The third host may not have sent the REQ, so the number and rate of the answers are limited, whatever its timeout
+ * says. */
 START_TEST(answers_that_nobody_asked_for)
 {
     struct ibnet *network = ibnet_new();

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_ib_seen.c - conversations of connection managers as they were captured, read by the decoder and by
- * tshark, which must agree.
+ * test_ib_seen.c - captured conversations of connection managers, read by the library's decoder and by tshark, which
+ * must agree.
  *
- * captures/cm-linux-6.1.pcap is of two hosts, the embedded device and the rxe of Debian's Linux 6.1, each
- * connecting to the other: rping, udaddy, a service that nobody has, and a server that stands still for a
- * while. The one that is called -ipv6 is of the same hosts by IPv6, without the last. Beside each is what
- * tshark makes of it, a line for each packet, as check/guest/capture asks it again.
+ * captures/cm-linux-6.1.pcap is of two hosts, the software device and rxe of Debian's Linux 6.1, each connecting to the
+ * other: rping, udaddy, a service that does not exist, and a server that is stopped for a while. The capture with -ipv6
+ * in its name is of the same hosts over IPv6, without the stopped server. Next to each capture is tshark's output, one
+ * line for each packet, which check/guest/capture reproduces.
  */
 #include <check.h>
 #include <netinet/in.h>
@@ -23,7 +23,7 @@
 #define CAPTURES "check/transport/captures/"
 #define LINES 64
 #define LINE 256
-#define ETHERNET 14 /* bytes of headers */
+#define ETHERNET 14 /* bytes of the Ethernet header */
 #define IPV4 20
 #define IPV6 40
 #define UDP 8
@@ -37,9 +37,9 @@ static const char *path_of(const char *capture, const char *suffix)
     return path;
 }
 
-/* ---- As we read them ---- */
+/* ---- Read by the library ---- */
 
-/* tshark knows no more than the header of look-ups and of MRA. */
+/* Of SIDR messages and MRA tshark decodes only the header. */
 static void describe(const struct ib_message *message, char *line, size_t size)
 {
     int length =
@@ -77,7 +77,7 @@ static void describe(const struct ib_message *message, char *line, size_t size)
     }
 }
 
-/* The addresses and ports of a packet behind its Ethernet header; returns the bytes of its IP header. */
+/* Reads the addresses and ports of a packet without its Ethernet header. Returns the length of its IP header. */
 static size_t read_path(struct soft_path *path, const uint8_t *ip)
 {
     bool ipv6 = ip[0] >> 4 == 6;
@@ -92,12 +92,13 @@ static size_t read_path(struct soft_path *path, const uint8_t *ip)
         memcpy(&path->local.in.sin_addr, ip + 12, 4);
         memcpy(&path->remote.in.sin_addr, ip + 16, 4);
     }
-    memcpy(&path->local.in.sin_port, ip + header, 2); /* at the same place in both kinds of address */
+    /* The port is at the same offset in both address families */
+    memcpy(&path->local.in.sin_port, ip + header, 2);
     memcpy(&path->remote.in.sin_port, ip + header + 2, 2);
     return header;
 }
 
-/* Behind its Ethernet header. The check is right under the identification that it travelled with. */
+/* Reads a packet without its Ethernet header. The ICRC must be right for the identification in its IP header. */
 static const uint8_t *open_packet(const uint8_t *ip, size_t length)
 {
     struct soft_path path;
@@ -114,7 +115,7 @@ static const uint8_t *open_packet(const uint8_t *ip, size_t length)
     return mad;
 }
 
-static uint32_t number(FILE *file) /* of this machine's byte order, which is that of the capturing one */
+static uint32_t number(FILE *file) /* in this machine's byte order, which is that of the capturing one */
 {
     uint8_t bytes[4];
 
@@ -122,7 +123,7 @@ static uint32_t number(FILE *file) /* of this machine's byte order, which is tha
     return icrc_load(bytes);
 }
 
-/* Lines, and how many. Each packet's bytes are what is made of what was read of them. */
+/* Fills `lines` and returns their number. Each message is encoded again, and must be equal to the packet. */
 static int read_capture(const char *capture, char lines[LINES][LINE])
 {
     uint8_t frame[4096], again[IB_MAD_BYTES], skipped[24];
@@ -131,7 +132,7 @@ static int read_capture(const char *capture, char lines[LINES][LINE])
 
     ck_assert_ptr_nonnull(file);
     ck_assert_uint_eq(fread(skipped, 1, sizeof skipped, file), sizeof skipped);
-    while (fread(skipped, 1, 8, file) == 8) { /* the time */
+    while (fread(skipped, 1, 8, file) == 8) { /* skips the time stamp */
         uint32_t length = number(file);
         struct ib_message message;
         const uint8_t *mad;
@@ -150,7 +151,7 @@ static int read_capture(const char *capture, char lines[LINES][LINE])
     return count;
 }
 
-/* ---- As tshark does ---- */
+/* ---- Read by tshark ---- */
 
 static void same_lines(FILE *file, char lines[LINES][LINE], int count)
 {
@@ -167,7 +168,7 @@ static void same_lines(FILE *file, char lines[LINES][LINE], int count)
 
 static const struct {
     const char *name;
-    enum ib_type absent; /* a type of message that is not in it, or 0 */
+    enum ib_type absent; /* a message type that the capture does not contain, or 0 */
 } captures[] = {{"cm-linux-6.1", 0}, {"cm-linux-6.1-ipv6", IB_MRA}};
 
 START_TEST(as_tshark_read_them)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_ib_sidr.c - look-ups between two ends on a virtual clock (ibnet.h): every mask of what is lost, and of
- * what comes twice; time-outs, refusals, and what is an answer to something else.
+ * test_ib_sidr.c - service ID resolution between two endpoints on a virtual clock (ibnet.h): every combination of lost
+ * and of duplicated messages, timeouts, rejections, and replies to other requests.
  */
 #include <check.h>
 #include <errno.h>
@@ -20,7 +20,7 @@ static struct ib_conn *ask_from(struct ibnet *network)
     return conn;
 }
 
-/* Whatever is lost or comes twice, there is one answer, and nobody is asked twice. */
+/* Whatever is lost or duplicated, there is one reply, and the application gets one event. */
 static void look_up(unsigned lost, unsigned doubled)
 {
     struct ibnet *network = ibnet_new();
@@ -68,13 +68,13 @@ START_TEST(nobody_to_ask)
     ck_assert_int_eq(network->ends[0].logged, 0);
     ibnet_run(network, 1);
     expect_events(network, 0, IB_EV_UNREACHABLE);
-    ck_assert_uint_eq(network->sent, 16); /* and nothing is taken back */
+    ck_assert_uint_eq(network->sent, 16); /* and no message withdraws the request */
     ck_assert(ibnet_next(network) == NEVER_NS);
     ibnet_free(network);
 }
 END_TEST
 
-/* The question comes again and again, and nobody asks the user again. */
+/* The request is repeated, and the application gets no second event. */
 START_TEST(a_slow_reply)
 {
     struct ibnet *network = ibnet_new();
@@ -85,7 +85,7 @@ START_TEST(a_slow_reply)
     ibnet_run(network, 20 * SECOND);
     expect_events(network, 1, REQUESTED);
     ck_assert_uint_eq(network->of_type[IB_SIDR_REQ & 31], 5);
-    ck_assert_uint_eq(network->sent, 5); /* and nothing else is said */
+    ck_assert_uint_eq(network->sent, 5); /* and no other message */
     ibnet_reply(self, &self->conns[0], IB_SIDR_VALID);
     ck_assert_int_eq(ib_reply(&self->world, &self->conns[0], &(struct ib_message){.type = IB_SIDR_REP}),
                      EINVAL);
@@ -95,7 +95,7 @@ START_TEST(a_slow_reply)
 }
 END_TEST
 
-/* Nobody listens; the user says no, with a reason; or goes without a word. */
+/* There is no such service; the application rejects, with a reason; or destroys its identifier. */
 START_TEST(look_up_in_vain)
 {
     struct ibnet *network = ibnet_new();
@@ -131,7 +131,7 @@ static void comes(struct ibnet *network, int to, const struct soft_path *path, s
     ib_arrive(&network->ends[to].world, path, mad);
 }
 
-/* Answers to another question, from another host, and of other kinds. */
+/* Replies to another request, from another host, and of other types have no effect. */
 START_TEST(answers_to_nothing)
 {
     struct ibnet *network = ibnet_new();
@@ -166,8 +166,8 @@ START_TEST(answers_to_nothing)
 }
 END_TEST
 
-/* A host that has started anew counts from the same number; and a connection's request with the number of a
- * look-up is none of its. */
+/* A restarted host counts from the same communication ID; and a REQ with the communication ID of a SIDR_REQ is
+ * unrelated to it. */
 START_TEST(a_question_that_is_another)
 {
     struct ibnet *network = ibnet_new();
@@ -192,7 +192,7 @@ START_TEST(a_question_that_is_another)
 }
 END_TEST
 
-/* The host has nobody at RoCE's port: known at once, and only of this question. */
+/* The host has no socket at RoCE's port: "port unreachable" is reported at once, for this request only. */
 START_TEST(nobody_at_the_port)
 {
     struct ibnet *network = ibnet_new();

@@ -16,7 +16,7 @@ size_t owed_down(const struct cell *cell)
     return cell->large ? 300000 : 15000;
 }
 
-/* Must fit into the receive ring of a STREAM, because the receiver may request it late. */
+/* Must fit into the ring buffer of a STREAM, because the receiver may request it late. */
 size_t owed_last(const struct cell *cell)
 {
     return cell->large ? 150000 : 5000;

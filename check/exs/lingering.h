@@ -8,7 +8,7 @@
 
 #include "check/support/support.h"
 
-#define LENGTH (300 * KIB) /* more than the peer's receive ring */
+#define LENGTH (300 * KIB) /* more than the peer's ring buffer */
 #define SENDS 3
 #define READS 60
 #define READ (64 * KIB)

@@ -5,7 +5,7 @@
 
 #include "check/support/support.h"
 
-#define LENGTH (300 * KIB) /* more than the peer's receive ring */
+#define LENGTH (300 * KIB) /* more than the peer's ring buffer */
 #define SHORT_US 50000
 
 static const struct timeval at_once = {0}, shortly = {.tv_usec = SHORT_US};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_addresses.c - where the embedded device can be reached: at the addresses of its listeners and
- * connections, and nowhere else. Its packets come on UDP sockets, which are this process's own.
+ * test_addresses.c - the software device can be reached at the addresses of its listeners and connections, and at no
+ * other address. It receives packets on UDP sockets of this process.
  */
 #include "check/support/support.h"
 
@@ -10,9 +10,9 @@
 #include <sys/socket.h>
 #include "core/base/settings.h"
 
-#define MANY 20 /* addresses: more than have a socket each */
+#define MANY 20 /* addresses: more than get a UDP socket each */
 
-/* The address of a UDP socket of this process. False: it is no such socket. */
+/* Returns false if the descriptor is not a UDP socket; otherwise stores the address that it is bound to. */
 static bool is_udp(int fd, struct address *bound)
 {
     int type = 0, protocol = 0;
@@ -37,7 +37,7 @@ static bool same_ip(const struct address *a, const struct address *b)
                                            : IN6_ARE_ADDR_EQUAL(&in6[0]->sin6_addr, &in6[1]->sin6_addr);
 }
 
-/* All UDP sockets that there are, and at least one, are bound to this address; one of them is given back. */
+/* Checks that there is a UDP socket and that all are bound to this IP address. Returns the address of one of them. */
 static struct address expect_udp_at(const struct address *only)
 {
     struct address bound, found = {.length = 0};
@@ -53,8 +53,8 @@ static struct address expect_udp_at(const struct address *only)
     return found;
 }
 
-/* Does no socket take in what is sent there? The kernel says so, on a loopback interface at once where it is not
- * busy with what came before. */
+/* Returns whether no socket receives datagrams at this address: the kernel reports ECONNREFUSED. On a loopback
+ * interface it does so at once, unless it is still busy with earlier packets. */
 static bool refuses(const struct address *to, int within_ms)
 {
     struct pollfd wait = {.fd = socket(to->storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
@@ -78,7 +78,7 @@ static struct address loopback_number(int number, int port)
     return address;
 }
 
-/* Both ends are in this process, so every socket of either is looked at. By shared memory there would be none. */
+/* Both ends are in this process, so this checks the UDP sockets of both. With shared memory there would be none. */
 START_TEST(connected)
 {
     int family = _i ? AF_INET6 : AF_INET;
@@ -100,7 +100,7 @@ START_TEST(connected)
 }
 END_TEST
 
-/* A listener has none before it is connected to. */
+/* A listener has no UDP socket before a client connects to it. */
 START_TEST(listening)
 {
     struct address address, bound;
@@ -112,7 +112,7 @@ START_TEST(listening)
 }
 END_TEST
 
-/* A listener on every address serves all who come, whichever of them they name, all at the same time. */
+/* A listener on the wildcard address serves concurrent clients that connect to different addresses of the host. */
 START_TEST(every_address)
 {
     static struct {
@@ -156,7 +156,7 @@ int main(void)
     TCase *reach = add_case(suite, "reach", 30);
 
     if (on_rdma())
-        return 77; /* these are the embedded device's */
+        return 77; /* The addresses are the software device's. */
     tcase_add_loop_test(reach, connected, 0, 2);
     tcase_add_test(reach, listening);
     tcase_add_loop_test(reach, every_address, 0, 2);

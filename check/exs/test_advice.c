@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_advice.c - EXS_DEBUG: every EINVAL, and every EFAULT of a call, has a line on standard error that names
- * the argument; and so has a connection that does not come about, and a file that can't be used.
+ * test_advice.c - with EXS_DEBUG, the library writes one line to standard error for each call that fails with EINVAL or
+ * EFAULT, which names the argument, for each connect that fails, and for each file that it can't use.
  */
 #include "check/support/files.h"
 
@@ -153,7 +153,7 @@ static void expect_line(const char *what)
     rewind(said);
 }
 
-/* Why a connection does not come about is told, too, of whichever peer it is. */
+/* The line tells why a connection could not be established, whether the peer is EXS or another program. */
 START_TEST(connecting)
 {
     static const struct timeval soon = {.tv_usec = 100000};
@@ -175,8 +175,8 @@ START_TEST(connecting)
 }
 END_TEST
 
-/* Both ends are this thread's: while it waits for the one it does nothing for the other, and no firewall is to
- * blame. */
+/* Both ends belong to this thread, which does not drive the listener while it waits for the connect. The advice must
+ * name the missing accept, not a firewall. */
 START_TEST(connecting_to_oneself)
 {
     static const struct timeval soon = {.tv_usec = 100000};
@@ -191,7 +191,7 @@ START_TEST(connecting_to_oneself)
     must(sock = exs_socket(PF_INET, SOCK_STREAM, 0));
     must_fail(exs_connect(sock, SA(&address), address.length, EXS_BLOCK, &soon, NULL, NULL), ETIMEDOUT);
     expect_line(advice);
-    inbox_open(&box, 4); /* nor if it is to be accepted as soon as somebody looks */
+    inbox_open(&box, 4); /* the advice is the same with a pending accept that no thread drives */
     must(exs_accept(listener, &wanted, 1, 0, box.queue));
     must_fail(exs_connect(sock, SA(&address), address.length, EXS_BLOCK, &soon, NULL, NULL), ETIMEDOUT);
     expect_line(advice);
@@ -203,7 +203,8 @@ START_TEST(connecting_to_oneself)
 }
 END_TEST
 
-/* Of many files, which one it was; of an argument that is wrong there is still one line. */
+/* For a vector of files the line names the file that could not be used. For a wrong argument there is still one
+ * line. */
 START_TEST(one_of_the_files)
 {
     exs_qhandle_t queue = pair.client_box->queue;
@@ -248,14 +249,14 @@ static const struct {
     {"EXS_IMMEDIATE", "whenever", "EXS_IMMEDIATE=whenever is not known: set it to 0 or 1"},
     {"EXS_CHECK", "everything", "EXS_CHECK=everything is not known: set it to 0, 1 or abort"},
     {"EXS_DEVICE", "no-such-device-0", "EXS_DEVICE=no-such-device-0 is not a device"},
-    /* What no line has room for is cut, and ends so; not within a character. */
+    /* A value that is too long for the line is cut, between two characters, and ends with "...". */
     {"EXS_LINK", SIXTY "udp", "EXS_LINK=" SIXTY "udp is not a link"},
     {"EXS_LINK", SIXTY "udp.", "EXS_LINK=" SIXTY "... is not a link"},
     {"EXS_ROCE", FIFTY_NINE "\u00e9\u00e9\u00e9", "EXS_ROCE=" FIFTY_NINE "... is not known"},
     {"EXS_SPIN", "1" NOUGHTS "12345", "EXS_SPIN=1" NOUGHTS "... is not a number"},
     {"EXS_CHECK", SIXTY SIXTY, "EXS_CHECK=" SIXTY "... is not known"},
     {"EXS_DEVICE", SIXTY SIXTY, "EXS_DEVICE=" SIXTY "... is not a device"},
-    /* And a terminal is not told anything. */
+    /* Control characters are not written to the terminal. */
     {"EXS_LINK", "u\033[2Jdp\r\n", "EXS_LINK=u?[2Jdp?? is not a link"},
     {"EXS_ROCE", "\x9b\xc2\x9b\u202e\u00fc", "EXS_ROCE=???\u00fc is not known"},
     {"EXS_MAP", "\a", "EXS_MAP=? is not known"},
@@ -276,7 +277,7 @@ START_TEST(odd_value)
 }
 END_TEST
 
-/* Names of hosts and of files are somebody's, too. */
+/* Names of hosts and files may contain control characters, too. */
 START_TEST(odd_names)
 {
     exs_xferfile_t file = by_path("/missing\033]0;file\a", 0, 0);
@@ -286,7 +287,7 @@ START_TEST(odd_names)
 }
 END_TEST
 
-/* A second exs_init, of another library in the process, changes nothing. */
+/* A second exs_init, for another library of the process, does not change the setting. */
 START_TEST(heard_once)
 {
     ck_assert_int_eq(setenv("EXS_DEBUG", "0", 1), 0);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_arrived.c - what is established before an accept asks for it waits, with all that it has sent: for
- * whichever accept comes, on whichever queue, also when the queue that it lives on goes.
+ * test_arrived.c - a connection that is established while no accept is pending is kept, with all bytes that its client
+ * has sent. The next accept of any queue returns it, also when the connection's home queue is
+ * deleted first.
  */
 #include <poll.h>
 #include "incoming.h"
 
 /* ---- Two clients --------------------------------------------------------------------------------------- */
 
-/* Two clients that are both established, and one accept, which is spent on one of them. */
+/* Two clients that are both established, of which one has been accepted. */
 struct two {
-    struct inbox box; /* the clients' */
+    struct inbox box; /* of the clients */
     int client[2], server;
 };
 
@@ -24,7 +25,8 @@ static int connected(struct two *two)
     return count;
 }
 
-/* Both ask before there is an accept, and most likely both are answered before the first is established. */
+/* Both clients connect before there is an accept, so both requests are usually answered before the first connection is
+ * established. Returns false if one was not. */
 static bool try_two(struct two *two)
 {
     for (int i = 0; i < 2; i++) {
@@ -59,7 +61,7 @@ static void connect_two(struct two *two)
 
     inbox_open(&two->box, 4);
     box.beside = &two->box;
-    while (!try_two(two)) { /* one is not answered before there is another accept */
+    while (!try_two(two)) { /* a client whose request was not answered needs another accept */
         ck_assert_msg(--tries > 0, "two clients are never established with one accept");
         must(exs_accept(listener, wanted, 1, 0, box.queue));
         close_socket(&box, two->server);
@@ -76,7 +78,7 @@ static void connect_two(struct two *two)
     }
 }
 
-/* The clients, both queues beside the test's own, and the listener. */
+/* Closes the clients, both other queues and the listener. */
 static void end_two(struct two *two, struct inbox *other)
 {
     for (int i = 0; i < 2; i++)
@@ -86,7 +88,7 @@ static void end_two(struct two *two, struct inbox *other)
     must(exs_blocking_close(listener));
 }
 
-/* The byte that was sent tells whose other end it is. */
+/* The byte that the client has sent tells which client this socket is connected to. */
 static int whose(struct inbox *inbox, int server)
 {
     char byte = 0;
@@ -117,7 +119,7 @@ START_TEST(sent_before_the_accept)
 }
 END_TEST
 
-/* It has gone again, and what it said is there, with its end. */
+/* The client has sent and closed before the accept: the accepted socket returns its bytes and then the end. */
 START_TEST(gone_before_the_accept)
 {
     struct two two;
@@ -142,7 +144,8 @@ START_TEST(gone_before_the_accept)
 }
 END_TEST
 
-/* It lives where the first accept was. When none comes there another queue gets it, and drives it. */
+/* The connection's home queue is that of the first accept. If a later accept names another queue, that queue returns
+ * the connection and drives it. */
 START_TEST(accepted_on_another_queue)
 {
     struct two two;
@@ -164,7 +167,8 @@ START_TEST(accepted_on_another_queue)
 }
 END_TEST
 
-/* The queue that it lives on goes, since nothing that the user has was given to that, and it goes on. */
+/* The connection's home queue can be deleted when the application has no other socket on it, and the accepted
+ * connection keeps working. */
 START_TEST(home_is_deleted)
 {
     struct two two;
@@ -192,7 +196,8 @@ START_TEST(home_is_deleted)
 }
 END_TEST
 
-/* The queue that it lives on goes before anybody asked for it: whoever asks then gets it, and what it sent. */
+/* The connection's home queue is deleted before the accept: a later accept on another queue still returns it, with
+ * what its client has sent. */
 START_TEST(home_is_deleted_before)
 {
     struct two two;
@@ -205,7 +210,7 @@ START_TEST(home_is_deleted_before)
     connect_two(&two);
     int first = whose(&box, two.server);
 
-    if (_i > 1) { /* its client has gone again, in order */
+    if (_i > 1) { /* the client has closed in order */
         close_socket(&two.box, two.client[!first]);
         must(two.client[!first] = exs_socket(PF_INET, SOCK_STREAM, 0));
     }
@@ -228,7 +233,7 @@ START_TEST(home_is_deleted_before)
 }
 END_TEST
 
-/* Nobody ever asked for it: its client sees the end. */
+/* The connection is never accepted: its client receives the end or ECONNRESET. */
 START_TEST(never_accepted)
 {
     struct two two;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_badend.c - peers that say nothing, take nothing, or go in the middle of something: whoever waits for
- * them learns it as exs(7), "The special problem of a peer's death", says. On the embedded device and on
- * rdma-core's alike.
+ * test_badend.c - peers that do not respond, do not receive, or disappear in the middle of a transfer: the application
+ * gets the errors that exs(7), "The special problem of a peer's death", promises. The software device and rdma-core
+ * behave alike.
  */
 #include "check/support/scene.h"
 
 #include <poll.h>
 
-/* ---- Deaf peers ------------------------------------------------------------------------- */
+/* ---- Peers that post no receives -------------------------------------------------------- */
 
-/* It posts no receives, whatever its hello says, and EXS's device tries so often. */
+/* The peer posts no receives, whatever credits its hello promises. EXS's device retries this number of times. */
 static void deaf_scene(uint8_t tries)
 {
     scene_stage(SOCK_STREAM);
@@ -46,7 +46,7 @@ static void closed(void)
     scene_close();
 }
 
-/* A close waits for such a one to take the end of the stream, but not for ever: for 5 seconds. */
+/* A close waits 5 seconds for the peer to receive the end of the stream, no longer. */
 START_TEST(a_close_towards_a_deaf_peer)
 {
     deaf_scene(7);
@@ -57,7 +57,7 @@ START_TEST(a_close_towards_a_deaf_peer)
 }
 END_TEST
 
-/* With something on its way it does not wait at all, nor on a peer that never says where to write. */
+/* A close does not wait if sends are in progress, nor for a peer that never advertises. */
 START_TEST(a_close_with_sends_that_wait)
 {
     _i ? deaf_scene(7) : scene_open_type(SOCK_SEQPACKET);
@@ -71,7 +71,7 @@ START_TEST(a_close_with_sends_that_wait)
 }
 END_TEST
 
-/* It asks for a connection, and then does nothing about the answer: the accept is another's. */
+/* The peer requests a connection and then ignores the reply: the accept is used for the next client. */
 START_TEST(an_answer_that_is_not_taken)
 {
     exs_acceptaddr_t wanted = {.exs_addr = NULL};
@@ -80,7 +80,7 @@ START_TEST(an_answer_that_is_not_taken)
     scene_stage(SOCK_STREAM);
     must(exs_accept(scene.listener, &wanted, 1, 0, scene.box.queue));
     raw_request(&scene.raw, &scene.address, raw_hello(SOCK_STREAM), HELLO_SIZE);
-    raw_look(&scene.raw); /* on the embedded device it is that which sends it */
+    raw_look(&scene.raw); /* with the software device, this sends the request */
     must(client = exs_socket(PF_INET, SOCK_STREAM, 0));
     must(exs_connect(client, SA(&scene.address), scene.address.length, 0, NULL, scene.box.queue, NULL));
     take_good(&scene.box, EXS_EVT_CONNECT, client);
@@ -92,9 +92,9 @@ START_TEST(an_answer_that_is_not_taken)
 }
 END_TEST
 
-/* ---- Peers that go ---------------------------------------------------------------------- */
+/* ---- Peers that disconnect -------------------------------------------------------------- */
 
-/* The orderly end, and then it is gone, while something is on its way to it. */
+/* The peer sends the end of the stream and disconnects while a send to it is in progress. */
 START_TEST(it_takes_leave)
 {
     scene_open_type(SOCK_STREAM);
@@ -113,7 +113,7 @@ START_TEST(it_takes_leave)
 }
 END_TEST
 
-/* No end: then nothing that is in progress may look like one. */
+/* The peer disconnects without an end of the stream: no operation in progress may report EXS_EOF. */
 START_TEST(it_just_goes)
 {
     scene_open_type(_i ? SOCK_STREAM : SOCK_SEQPACKET);
@@ -128,10 +128,9 @@ START_TEST(it_just_goes)
 }
 END_TEST
 
-/* ---- Peers that die --------------------------------------------------------------------- */
+/* ---- Peers whose process dies ----------------------------------------------------------- */
 
-/* Another process, which writes half of what it was given room for, and then ends when told to, or is killed.
- */
+/* Another process writes half of the advertised receive, and then exits or is killed. */
 static void half_a_transfer(int fd, void *arg)
 {
     struct address to;
@@ -186,7 +185,8 @@ END_TEST
 
 enum { WANTED = 1 << 20, CAME = 600 << 10 }; /* bytes */
 
-/* Another process, an EXS, that sends less than is waited for, and says when all of it has arrived. */
+/* Another process, which uses EXS, sends less than the receiver waits for, and reports when the receiver has
+ * acknowledged it all. */
 static void less_than_wanted(int fd, void *arg)
 {
     char *out = new_buffer(CAME), told;
@@ -214,7 +214,7 @@ static void *kill_when_told(void *arg)
     return NULL;
 }
 
-/* A call that waits for more returns the bytes that had come; the next one tells of the rest. */
+/* A blocking call with MSG_WAITALL returns the bytes that had arrived; the next call fails with ECONNRESET. */
 START_TEST(it_dies_and_a_call_waits)
 {
     char *in = new_buffer(WANTED);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_badhello.c - peers whose hello, or whose answer to ours, is not what protocol.h says: they are told why,
- * the user hears what exs_connect(3) and exs_accept(3) promise, and the next peer is served. On the embedded
- * device and on rdma-core's alike.
+ * test_badhello.c - peers whose hello, or whose reply to EXS's hello, violates protocol.h: EXS rejects them with the
+ * reason, the application gets what exs_connect(3) and exs_accept(3) promise, and the next peer is served. The software
+ * device and rdma-core behave alike.
  */
 #include "check/support/rawpeer.h"
 
@@ -46,7 +46,7 @@ enum {
     LIES
 };
 
-/* What is told to one who connects so, and what one hears who connects to it. */
+/* reason: what EXS tells a client that sends this hello. error: of exs_connect to a server that replies with it. */
 static const struct {
     int reason, error;
 } answers[LIES] = {
@@ -67,7 +67,7 @@ static const struct {
     [RECV_RING_WRAPS] = {HELLO_BAD_VALUE, EPROTO},
 };
 
-/* InfiniBand pads private data with zeros, so length alone says nothing there. */
+/* InfiniBand pads private data with zeros, so a wrong length alone proves nothing there. */
 static size_t length_of(int lie)
 {
     return lie == NOTHING ? 0 : lie == ONE_BYTE ? 1 : HELLO_SIZE;
@@ -125,7 +125,7 @@ static struct hello lying(int lie)
 
 /* ---- Peers that connect ---------------------------------------------------------------- */
 
-/* The accept that has waited all the time gets the next one who is good. */
+/* The pending accept returns the next client that sends a valid hello. */
 static void next_is_accepted(int listener, const exs_acceptaddr_t *wanted)
 {
     int client = exs_socket(PF_INET, SOCK_STREAM, 0);
@@ -152,14 +152,14 @@ START_TEST(a_client_is_refused)
     ck_assert_uint_eq(raw.there.magic, HELLO_MAGIC);
     ck_assert_uint_eq(raw.there.version, HELLO_VERSION);
     ck_assert_int_eq(raw.there.reason, answers[_i].reason);
-    inbox_quiet(&box, QUIET_MS); /* it cost the accept nothing */
+    inbox_quiet(&box, QUIET_MS); /* the accept is still pending */
     next_is_accepted(listener, &wanted);
     close_socket(&box, listener);
     tear_down();
 }
 END_TEST
 
-/* The least and the most of each value are good. */
+/* The smallest and the largest value of each field are valid. */
 START_TEST(limits_are_good)
 {
     static const struct hello limits[] = {
@@ -182,7 +182,7 @@ START_TEST(limits_are_good)
 }
 END_TEST
 
-/* ---- Peers that are connected to ------------------------------------------------------- */
+/* ---- Peers that EXS connects to -------------------------------------------------------- */
 
 static int connecting(void)
 {
@@ -197,7 +197,7 @@ static int connecting(void)
     return client;
 }
 
-/* The socket is as good as new: it connects to somebody else. */
+/* After the failure the socket can connect to another peer. */
 static void connects_elsewhere(int client)
 {
     exs_acceptaddr_t wanted = {.exs_addr = NULL};
@@ -226,7 +226,7 @@ START_TEST(a_server_is_left)
 END_TEST
 
 static const struct {
-    int reason; /* -1: none is told; -2: something that is no hello */
+    int reason; /* -1: rejected without private data; -2: private data is no hello */
     int error;
 } refusals[] = {
     {-1, ECONNREFUSED},
@@ -258,7 +258,7 @@ START_TEST(a_server_refuses)
 }
 END_TEST
 
-/* It takes the request, and says nothing: there is the user's time-out, which is not to be over before that. */
+/* The server receives the request and does not reply: the connect fails after the application's timeout, not before. */
 START_TEST(a_server_is_silent)
 {
     struct timeval limit = {.tv_sec = 2};

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_badneighbour.c - what belongs to one connection is out of reach of every other: a peer that knows the
- * addresses and keys of another's ring buffer, receives and exports, to the last bit, neither writes there
- * nor reads nor changes anything. On the embedded device and on rdma-core's alike.
+ * test_badneighbour.c - one connection's memory is inaccessible to the peers of all others. A peer that knows the exact
+ * addresses and keys of another connection's ring buffer, receives and exports can neither write, read nor change that
+ * memory. The software device and rdma-core behave alike.
  */
 #include "check/support/scene.h"
 
-#define LENGTH 20000 /* of the receive that is filled by hand: not copied, so advertised where it is */
-#define SHORT 1000   /* of one that a SEQPACKET advertises in its ring buffer */
-#define TOUCHED 8    /* bytes: what an atomic takes, too */
+#define LENGTH 20000 /* a receive that the test fills: too long to be copied, so its own buffer is advertised */
+#define SHORT 1000   /* a receive for which a SEQPACKET advertises a slot of its ring buffer */
+#define TOUCHED 8    /* bytes: also the operand of an atomic */
 
-/* Whose memory is reached for. */
+/* The memory that the peer tries to access. */
 enum thing { RECV_RING, RECEIVE, SHORT_RECEIVE, REGION, EXPORT, THINGS };
 static const char *const thing_names[] = {"ring buffer", "receive", "short receive", "registered receive",
                                           "export"};
@@ -18,7 +18,7 @@ static const enum ibv_wr_opcode ways[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_W
                                           IBV_WR_ATOMIC_FETCH_AND_ADD};
 enum { WAYS = COUNT(ways), CASES = 2 * THINGS * WAYS };
 
-/* The one that behaves: its connection, what the server receives from it, and where that may be reached. */
+/* The well-behaved connection: the server's receive, and the address and key of its memory. */
 static struct victim {
     struct raw raw;
     int server;
@@ -46,7 +46,7 @@ static void export_memory(void)
     victim.rkey = token.rkey;
 }
 
-/* A receive of the server's that the victim may fill. */
+/* Posts a receive on the server, which the victim may write to. */
 static void advertise(enum thing thing)
 {
     must(exs_recv(victim.server, victim.memory, receive_length(thing), 0, scene.box.queue, NULL,
@@ -72,7 +72,7 @@ static void victim_open(enum thing thing)
     }
 }
 
-/* Its connection still works, and brings what it sends, byte for byte. */
+/* The victim's connection still works and delivers the bytes that it sends. */
 static void victim_served(enum thing thing)
 {
     size_t length = receive_length(thing);
@@ -94,7 +94,7 @@ static void victim_close(void)
     free(victim.memory);
 }
 
-/* The server has used the same region on the neighbour's connection, too. */
+/* The server uses the same region on the attacker's connection, too. */
 static void share_region(void)
 {
     must(exs_recv(scene.server, victim.memory, LENGTH, 0, scene.box.queue, NULL, victim.region));
@@ -141,7 +141,8 @@ START_TEST(anothers_memory)
 }
 END_TEST
 
-/* Of what is gone nothing is reached, neither by the peer that it was for nor by one that comes after. */
+/* Memory that was deregistered or whose connection is closed can't be accessed by its former peer, nor by other
+ * peers. */
 START_TEST(memory_of_one_that_has_left)
 {
     scene_open_type(SOCK_STREAM);
@@ -162,7 +163,7 @@ START_TEST(memory_of_one_that_has_left)
 }
 END_TEST
 
-/* A region is used by many connections, and given back: nothing of it is left on any. */
+/* Many connections use a region, which is then deregistered: no connection keeps a registration of it. */
 START_TEST(region_of_many)
 {
     enum { MANY = 5, ROUNDS = 3 };

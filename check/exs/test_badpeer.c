@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_badpeer.c - peers that were greeted as an EXS and then break its protocol (protocol.h): every operation
- * in progress ends with ECONNRESET, the peer is told by the end of the connection, what had arrived before is
- * delivered, and others on the same queue are served as before. On the embedded device and on rdma-core's
- * alike.
+ * test_badpeer.c - peers that complete the handshake and then violate the protocol (protocol.h): EXS ends the
+ * connection, every operation in progress ends with ECONNRESET, data that arrived before is delivered, and other
+ * connections of the same queue are served as before. The software device and rdma-core behave alike.
  */
 #include "check/support/scene.h"
 
-/* ---- One lie ---------------------------------------------------------------------------- */
+/* ---- One invalid message ---------------------------------------------------------------- */
 
-/* A control message, or data by what its immediate says; several times, of which the last is the lie. */
+/* A control message, or data with this immediate value. If it is sent several times, the last one is invalid. */
 static const struct lie {
     const char *what;
     int socktype;
@@ -92,7 +91,7 @@ START_TEST(a_lie_ends_the_connection)
 }
 END_TEST
 
-/* A message of any other length is none. */
+/* A control message of any other length is invalid. */
 START_TEST(a_wrong_length_ends_the_connection)
 {
     static const size_t lengths[] = {0, 1, CONTROL_SIZE - 1, CONTROL_SIZE + 1, 64, 65, 128};
@@ -107,14 +106,14 @@ START_TEST(a_wrong_length_ends_the_connection)
 }
 END_TEST
 
-/* ---- Lies in several steps -------------------------------------------------------------- */
+/* ---- Several messages, the last of which is invalid ------------------------------------- */
 
 static void say(enum control_type type)
 {
     raw_control(&scene.raw, (struct control){.type = (uint8_t)type});
 }
 
-/* Bytes that came through the ring buffer before the lie are there for whoever asks, then comes the error. */
+/* Bytes that were put into the ring buffer before the invalid message are received, and then the error. */
 START_TEST(what_came_before_is_received)
 {
     scene_open_type(SOCK_STREAM);
@@ -131,7 +130,7 @@ START_TEST(what_came_before_is_received)
 }
 END_TEST
 
-/* So are those of a receive that was filled; the next one fails. */
+/* A receive that was filled before the invalid message succeeds, and the next one fails. */
 START_TEST(a_receive_that_was_filled_is_good)
 {
     scene_open_type(_i ? SOCK_STREAM : SOCK_SEQPACKET);
@@ -153,7 +152,7 @@ START_TEST(a_receive_that_was_filled_is_good)
 }
 END_TEST
 
-/* A receive is waiting, but so short that it was not advertised. */
+/* The pending receive is too short to be advertised. */
 START_TEST(a_receive_that_was_not_advertised)
 {
     scene_open_type(SOCK_STREAM);
@@ -165,7 +164,8 @@ START_TEST(a_receive_that_was_not_advertised)
 }
 END_TEST
 
-/* Nor is one for whose advertisement there was no credit; not even a message without bytes may come for it. */
+/* A receive is not advertised if there was no credit for the advertisement: then a message without bytes is invalid for
+ * it, too. */
 START_TEST(an_empty_message_that_was_not_advertised)
 {
     enum { RECEIVES = 8, CREDITS = 4, ADVERTISED = CREDITS - CREDITS_KEPT };
@@ -202,7 +202,7 @@ START_TEST(an_ack_goes_back)
 }
 END_TEST
 
-/* The orderly end came; so nothing more can. */
+/* No data may follow the end of the stream. */
 START_TEST(data_behind_the_end)
 {
     scene_open_type(SOCK_STREAM);
@@ -218,7 +218,7 @@ START_TEST(data_behind_the_end)
 }
 END_TEST
 
-/* Half a message is never taken for a whole one, however it ends. */
+/* Half a message is never delivered as a whole one, whether the peer then sends an end of the stream or disconnects. */
 START_TEST(half_a_message)
 {
     scene_open_type(SOCK_SEQPACKET);
@@ -250,7 +250,8 @@ START_TEST(indirect_amid_direct)
 }
 END_TEST
 
-/* No lie: a sender whose file became shorter ends in the middle of a transfer, and answers a recall then. */
+/* Valid: a sender whose file became shorter ends the stream in the middle of a transfer, and then replies to a
+ * recall. */
 START_TEST(the_end_amid_a_recalled_transfer)
 {
     scene_open_type(SOCK_STREAM);
@@ -284,7 +285,7 @@ START_TEST(a_message_with_immediate_data)
 }
 END_TEST
 
-/* It gives so few credits that EXS can't return any, and goes on all the same. */
+/* The peer gives so few credits that EXS can't return any; the peer sends although it has none left. */
 START_TEST(messages_without_credit)
 {
     struct hello hello = raw_hello(SOCK_STREAM);
@@ -300,7 +301,7 @@ START_TEST(messages_without_credit)
 }
 END_TEST
 
-/* Where either end has no immediate data, what it says comes as a control message, and is believed no more. */
+/* If one end has no immediate data, data is announced by control messages, which are checked in the same way. */
 START_TEST(data_without_immediate)
 {
     static const uint32_t said[] = {256 * KIB + 1,  0, IMM_DIRECT, IMM_DIRECT | (BYTES + 1), IMM_TRUNC | 5,
@@ -317,9 +318,10 @@ START_TEST(data_without_immediate)
 }
 END_TEST
 
-/* ---- Odd, but no lie -------------------------------------------------------------------- */
+/* ---- Unusual, but valid ----------------------------------------------------------------- */
 
-/* Advertisements that crossed with data are dropped, and what they name is never written. */
+/* An advertisement that is outdated, because data was sent before it arrived, is dropped, and its memory is never
+ * written to. */
 START_TEST(stale_advertisements_are_dropped)
 {
     scene_open_type(SOCK_STREAM);
@@ -327,11 +329,11 @@ START_TEST(stale_advertisements_are_dropped)
 
     scene_alive(); /* one byte went through the ring buffer: phase 1 */
     raw_control(&scene.raw, advert);
-    advert.phase = 2; /* and it had not arrived when this was made */
+    advert.phase = 2; /* this one was made before the byte arrived */
     raw_control(&scene.raw, advert);
     memset(scene.raw.room, CANARY, RAW_ROOM);
     ck_assert_int_eq(raw_status(&scene.raw), IBV_WC_SUCCESS);
-    inbox_quiet(&scene.box, 0); /* EXS has heard both */
+    inbox_quiet(&scene.box, 0); /* EXS has received both */
     must(exs_send(scene.server, scene.out, 100, 0, scene.box.queue, NULL, NULL));
     take_good(&scene.box, EXS_EVT_SEND, scene.server);
     struct raw_message message = raw_hear(&scene.raw);
@@ -343,7 +345,7 @@ START_TEST(stale_advertisements_are_dropped)
 }
 END_TEST
 
-/* Recalls are answered, each once, for as long as the answers have credit. */
+/* Each recall gets one reply, as long as there is credit for the replies. */
 START_TEST(many_recalls)
 {
     scene_open_type(SOCK_STREAM);
@@ -357,7 +359,7 @@ START_TEST(many_recalls)
 }
 END_TEST
 
-/* A peer that keeps few advertisements gets no more than that. */
+/* EXS sends no more advertisements than the peer has announced to store. */
 START_TEST(few_advertisements)
 {
     enum { RECEIVES = 5, KEPT = 2 };

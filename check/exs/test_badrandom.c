@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_badrandom.c - conversations with a peer that mostly keeps to the protocol and now and then says anything
- * at all: each operation of EXS's has its one event, no byte is written beside a buffer at either end, and
- * others are served. On the embedded device and on rdma-core's alike. EXS_SEED repeats one.
+ * test_badrandom.c - conversations with a peer that mostly follows the protocol and sometimes sends invalid messages:
+ * each operation has exactly one event, no byte outside a buffer is written at either end, and other connections are
+ * served. The software device and rdma-core behave alike. EXS_SEED repeats a conversation.
  */
 #include "check/support/scene.h"
 
-#define OPS 8                  /* receives, and sends, of a conversation; at most */
-#define ACTS 120               /* what the peer does in one; at most */
-#define LONGEST 30000          /* bytes, of a receive */
-#define GUARD 0x77             /* what no peer sends */
-#define OFFERED (RAW_ROOM / 2) /* bytes of room that the peer advertises of */
+#define OPS 8                  /* maximum number of receives, and of sends, per conversation */
+#define ACTS 120               /* maximum number of the peer's actions per conversation */
+#define LONGEST 30000          /* bytes of a receive */
+#define GUARD 0x77             /* a value that the peer never sends */
+#define OFFERED (RAW_ROOM / 2) /* bytes of its memory that the peer advertises */
 
 /* One conversation. */
 static struct {
@@ -20,11 +20,11 @@ static struct {
     int server, receives, sends, shutdowns;
     char *in[OPS];
     size_t length[OPS];
-    struct control adverts[32]; /* that the peer heard, and has not used */
+    struct control adverts[32]; /* received and not used yet */
     int advert_count;
-    uint64_t heard;   /* bytes, that came through the peer's ring buffer */
-    uint64_t arrived; /* in all */
-    unsigned owed;    /* credits */
+    uint64_t heard;   /* bytes that arrived in the peer's ring buffer */
+    uint64_t arrived; /* bytes that arrived in all */
+    unsigned owed;    /* credits to return */
 } talk;
 
 static size_t below(size_t limit)
@@ -32,7 +32,7 @@ static size_t below(size_t limit)
     return chance_below(&talk.chance, limit);
 }
 
-/* ---- What EXS does ---------------------------------------------------------------------- */
+/* ---- Actions of EXS --------------------------------------------------------------------- */
 
 static void start_receive(void)
 {
@@ -43,7 +43,7 @@ static void start_receive(void)
 
     memset(in, GUARD, LONGEST + 64);
     if (exs_recv(talk.server, in, length, below(3) ? 0 : MSG_WAITALL, scene.box.queue, in, NULL) < 0) {
-        free(in); /* broken already */
+        free(in); /* the connection is already broken */
         return;
     }
     talk.length[talk.receives] = length;
@@ -75,7 +75,7 @@ static void exs_acts(void)
         start_shutdown();
 }
 
-/* ---- What the peer does ----------------------------------------------------------------- */
+/* ---- Actions of the peer ---------------------------------------------------------------- */
 
 static void listen_to_exs(void)
 {
@@ -134,7 +134,7 @@ static void advertise(void)
     say(advert);
 }
 
-/* A control message in which nothing is impossible by itself. */
+/* A control message whose fields are valid, but perhaps not at this moment. */
 static void say_anything(void)
 {
     struct control control = {
@@ -214,7 +214,7 @@ static void begin(int socktype)
     talk.server = scene_accept(&talk.raw, talk.hello);
 }
 
-/* EXS wrote where it was let, and nowhere else. */
+/* EXS has written only to memory that the peer advertised. */
 static void check_peer(void)
 {
     same_bytes(talk.raw.recv_ring + talk.hello.recv_ring_size, RAW_RECV_RING - talk.hello.recv_ring_size,
@@ -229,7 +229,7 @@ static void check_event(const exs_event_t *event)
                   "errno is %s", strerrorname_np(event->exs_evt_errno));
 }
 
-/* The events, one for each operation, in order, and none else. */
+/* Checks that there is one event for each operation, in order, and no other. */
 static void check_events(void)
 {
     for (int i = 0; i < talk.receives; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_badreach.c - what a peer's device may touch: the ring buffer and what was advertised are to be
- * written, and nothing else is (exs(7), Security); and where a peer has EXS write what it has not got, EXS's
- * operations end with ECONNRESET. On the embedded device and on rdma-core's alike.
+ * test_badreach.c - what memory a peer's device can access: it can write to the ring buffer and to advertised
+ * receives, and to nothing else (exs(7), Security). If a peer makes EXS write to memory that the peer does not have,
+ * EXS's operations end with ECONNRESET. The software device and rdma-core behave alike.
  */
 #include "check/support/scene.h"
 
@@ -10,14 +10,14 @@
 
 /* ---- EXS's memory ----------------------------------------------------------------------- */
 
-/* Bytes from where: a place in EXS's memory that the peer knows of. */
+/* Addresses in EXS's memory that the peer knows. */
 enum place { RECV_RING, RECV_RING_END, ADVERTISED, ADVERTISED_END };
 
 static const struct reach {
     const char *what;
     enum ibv_wr_opcode opcode;
     enum place place;
-    int64_t by; /* bytes away from it */
+    int64_t by; /* bytes, relative to the place */
     uint32_t bytes, other_key;
 } reaches[] = {
     {"before the ring buffer", IBV_WR_RDMA_WRITE, RECV_RING, -8, 8, 0},
@@ -46,7 +46,7 @@ static uint64_t address_of(const struct control *advert, enum place place)
                                     : advert->addr + advert->length;
 }
 
-/* The device refuses, and nothing has changed. */
+/* The device rejects the access. */
 static void refused(void)
 {
     enum ibv_wc_status status = raw_status(&scene.raw);
@@ -77,8 +77,8 @@ START_TEST(a_reach_is_refused)
 }
 END_TEST
 
-/* Immediate data needs a key though no byte is written. InfiniBand's specification does not ask for that, so this holds
- * for the software device alone. */
+/* Immediate data needs a valid key though no byte is written. InfiniBand's specification does not require this, so it
+ * holds only for the software device. */
 START_TEST(nothing_with_a_wrong_key)
 {
     scene_open_type(SOCK_STREAM);
@@ -94,7 +94,7 @@ END_TEST
 
 #define TIB (UINT64_C(1) << 40)
 
-/* A client that has only been answered once knows no address of the server's memory. */
+/* The hello must not contain a virtual address of the server's memory. */
 START_TEST(no_address_is_told)
 {
     uint64_t first, last;
@@ -107,7 +107,7 @@ START_TEST(no_address_is_told)
         first = strtoull(line, &end, 16);
         ck_assert_int_eq(*end, '-');
         last = strtoull(end + 1, NULL, 16);
-        if (last - first > TIB) /* what a sanitizer has reserved, which may be nearly all */
+        if (last - first > TIB) /* a sanitizer's reservation, which may be nearly the whole address space */
             continue;
         ck_assert_msg(scene.raw.there.recv_ring_addr < first || scene.raw.there.recv_ring_addr >= last,
                       "the hello tells an address in %s", line);
@@ -117,7 +117,7 @@ START_TEST(no_address_is_told)
 }
 END_TEST
 
-/* When a receive into memory that is not registered is done, its buffer is the user's alone. */
+/* After a receive into unregistered memory has completed, the peer can no longer write to its buffer. */
 START_TEST(a_receive_that_is_done)
 {
     scene_open_type(_i ? SOCK_STREAM : SOCK_SEQPACKET);
@@ -135,7 +135,8 @@ START_TEST(a_receive_that_is_done)
 }
 END_TEST
 
-/* Half a short message of one peer's has arrived; another writes wherever the key that it was given lets it. */
+/* The bytes of one peer's short message have arrived and are not announced yet. Another peer writes as far as
+ * its own key lets it, and must not overwrite them. */
 START_TEST(a_short_message_of_anothers)
 {
     enum { LENGTH = 1000, STEP = 1 << 10, AROUND = 512 };
@@ -171,12 +172,12 @@ END_TEST
 
 /* ---- The peer's memory ------------------------------------------------------------------ */
 
-/* Where a peer says that EXS may write, and it can't. */
+/* Memory that a peer offers to EXS and that does not exist. */
 enum lie { NO_KEY, OTHER_KEY, BEYOND, TOO_LONG, ENDLESS, RECV_RING_KEY, RECV_RING_BEYOND, LIES };
 
 static void lie_in_hello(struct hello *hello, enum lie lie)
 {
-    if (lie == RECV_RING_KEY) /* 0 */
+    if (lie == RECV_RING_KEY) /* the key is 0 */
         hello->recv_ring_addr = 4096;
     else if (lie == RECV_RING_BEYOND)
         hello->recv_ring_size = HELLO_RECV_RING_MAX;
@@ -216,7 +217,7 @@ START_TEST(a_place_that_is_not_there)
 }
 END_TEST
 
-/* What was advertised is written, and no byte beside it. */
+/* EXS writes only to the advertised bytes. */
 START_TEST(no_more_than_was_advertised)
 {
     enum { FROM = 1000, LENGTH = 12345 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_buffers.c - SO_RCVBUF, what comes while nobody receives; SO_SNDBUF and EXS_SO_SENDLIMIT, what may be
- * pending in sends, and what becomes of more.
+ * test_buffers.c - SO_RCVBUF: how many bytes a connection takes in while no receive is pending. SO_SNDBUF and
+ * EXS_SO_SENDLIMIT: how many bytes may be pending in sends, and how further sends fail.
  */
 #include "check/support/asleep.h"
 #include "check/support/files.h"
@@ -62,7 +62,7 @@ static void close_sized(struct sized *sized)
     pair_close(&sized->pair);
 }
 
-/* So much comes, and not a byte more. */
+/* Exactly this number of bytes can be sent before the peer receives. */
 static void comes(struct inbox *from_box, int from, struct inbox *to_box, int to, size_t size)
 {
     uint8_t *out = new_buffer(size + 1), *in = new_buffer(size + 1);
@@ -93,7 +93,7 @@ START_TEST(receive_buffer)
     ck_assert_int_eq(get(sized.client, SO_RCVBUF), size->held);
     ck_assert_int_eq(get(sized.server, SO_RCVBUF), size->held);
     ck_assert_int_eq(get(pair->listener, SO_RCVBUF), size->held);
-    ck_assert_int_eq(get(pair->server, SO_RCVBUF), 256 << 10); /* accepted before */
+    ck_assert_int_eq(get(pair->server, SO_RCVBUF), 256 << 10); /* accepted before the option was set */
     must_fail(set(sized.server, SO_RCVBUF, 4096), EISCONN);
     if (size->held <= 1 << 20) {
         comes(pair->client_box, sized.client, pair->server_box, sized.server, (size_t)size->held);
@@ -103,7 +103,7 @@ START_TEST(receive_buffer)
 }
 END_TEST
 
-/* Around its end many times, by pieces of every size. */
+/* The ring buffer wraps around many times, with transfers of all sizes. */
 START_TEST(around)
 {
     struct chance chance = chance_new();
@@ -134,7 +134,7 @@ END_TEST
 
 /* ---- SO_SNDBUF -------------------------------------------------------------------------- */
 
-#define FIRST (300 * KIB) /* more than the peer's ring buffer: pending until it is received */
+#define FIRST (300 * KIB) /* more than the peer's ring buffer, so it is pending until the peer receives */
 
 static long send_bytes(struct pair *pair, const void *bytes, size_t length, int flags, exs_mhandle_t region)
 {
@@ -164,7 +164,8 @@ static void open_bounded(struct pair *pair, int kind, int bytes)
     ck_assert_int_eq(get(pair->client, EXS_SO_SENDLIMIT), 1);
 }
 
-/* To the last byte; the first goes, however long. A bound that is set later counts what is pending already. */
+/* The limit is exact to the byte, except that a send is always started if no other is pending. A limit that is set
+ * later counts the sends that are already pending. */
 START_TEST(send_limit)
 {
     uint8_t *out = new_buffer(FIRST), *in = new_buffer(FIRST + 2000);
@@ -189,8 +190,8 @@ START_TEST(send_limit)
         receive_all(&pair, in, FIRST + 2000, 4);
     else
         for (int i = 0; i < 4; i++)
-            receive_all(&pair, in, 1, 1);  /* each cut off there */
-    must(set(pair.client, SO_SNDBUF, 10)); /* nothing is pending, so anything goes */
+            receive_all(&pair, in, 1, 1);  /* each message is truncated */
+    must(set(pair.client, SO_SNDBUF, 10)); /* nothing is pending, so a send of any length is started */
     must(send_bytes(&pair, out, 100, 0, NULL));
     receive_all(&pair, in, is_stream ? 100 : 1, 1);
     inbox_quiet(pair.client_box, QUIET_MS);
@@ -200,7 +201,7 @@ START_TEST(send_limit)
 }
 END_TEST
 
-/* What was cancelled is not pending. */
+/* A cancelled send no longer counts. */
 START_TEST(cancelled)
 {
     uint8_t *out = new_buffer(FIRST), *in = new_buffer(2 * FIRST);
@@ -216,7 +217,7 @@ START_TEST(cancelled)
     must_fail(send_bytes(&pair, out, 401, 0, NULL), EAGAIN);
     must(send_bytes(&pair, out, 400, 0, NULL));
     receive_all(&pair, in, FIRST + 1000, 3);
-    must(send_bytes(&pair, out, FIRST, 0, NULL)); /* as much as at first */
+    must(send_bytes(&pair, out, FIRST, 0, NULL)); /* the limit is as before */
     must(send_bytes(&pair, out, 1000, 0, NULL));
     must_fail(send_bytes(&pair, out, 1, 0, NULL), EAGAIN);
     receive_all(&pair, in, FIRST + 1000, 2);
@@ -226,7 +227,7 @@ START_TEST(cancelled)
 }
 END_TEST
 
-/* What is refused leaves nothing behind: no event, no region in use, no open file, no end of the stream. */
+/* A refused send has no effect: no event, no region in use, no open file, no end of the stream. */
 START_TEST(refused)
 {
     uint8_t *out = new_buffer(FIRST), *in = new_buffer(FIRST);
@@ -254,7 +255,7 @@ START_TEST(refused)
     must(exs_mderegister(region, 0));
     ck_assert_int_eq(count_fds(), before);
     must(set(pair.client, EXS_SO_SENDLIMIT, 0));
-    must(send_bytes(&pair, out, 1, 0, NULL)); /* nobody shut down */
+    must(send_bytes(&pair, out, 1, 0, NULL)); /* writing has not been shut down */
     if (kinds[_i].type == SOCK_STREAM)
         receive_all(&pair, in, FIRST, 0);
     else
@@ -283,7 +284,7 @@ static void *send_one(void *argument)
     return NULL;
 }
 
-/* A call that waits anyway is not refused while others are pending. */
+/* A blocking send is not refused: it waits until no other send is pending. */
 START_TEST(calls_that_wait)
 {
     uint8_t *out = new_buffer(FIRST), *in = new_buffer(FIRST + 1);
@@ -305,7 +306,7 @@ START_TEST(calls_that_wait)
 }
 END_TEST
 
-/* Both limits at once: of bytes and of time. */
+/* The limit in bytes together with a timeout. */
 START_TEST(with_a_time)
 {
     const struct timeval limit = {.tv_usec = 50000}, none = {0}, minute = {.tv_sec = 60};
@@ -321,10 +322,11 @@ START_TEST(with_a_time)
     must(send_bytes(&pair, out, 1, 0, NULL)); /* only time is limited */
     must(exs_setsockopt(pair.client, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit));
     exs_event_t event = take_failed(pair.client_box, EXS_EVT_SEND, pair.client, ETIMEDOUT);
-    take_failed(pair.client_box, EXS_EVT_SEND, pair.client, ECANCELED); /* it would follow a part */
+    /* cancelled: it would follow an incomplete send. */
+    take_failed(pair.client_box, EXS_EVT_SEND, pair.client, ECANCELED);
     must(set(pair.client, SO_SNDBUF, (int)FIRST));
     must(exs_setsockopt(pair.client, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof none));
-    must(send_bytes(&pair, out, 1, 0, NULL)); /* none of the others is pending */
+    must(send_bytes(&pair, out, 1, 0, NULL)); /* no other send is pending */
     receive_all(&pair, in, event.exs_evt_union.exs_evt_xfer.exs_evt_length + 1, 1);
     free(out);
     free(in);
@@ -342,7 +344,7 @@ static bool is_writable(int socket)
     return ready == 1;
 }
 
-/* What the device has, and the peer has not acknowledged, is pending, too: the peer stands still. */
+/* Bytes that the device has sent and the peer has not acknowledged still count. The peer process is stopped. */
 START_TEST(not_acknowledged)
 {
     char out[600] = {0}, ready;
@@ -351,7 +353,7 @@ START_TEST(not_acknowledged)
     struct inbox box;
 
     if (on_rdma())
-        return; /* its kernel answers */
+        return; /* the peer's kernel acknowledges */
     child_start(&child, child_accepts, NULL);
     init_library();
     inbox_open(&box, 4);
@@ -368,7 +370,7 @@ START_TEST(not_acknowledged)
     must_fail(exs_send(client, out, 401, MSG_DONTWAIT, box.queue, NULL, NULL), EAGAIN);
     must(exs_send(client, out, 400, MSG_DONTWAIT, box.queue, NULL, NULL));
     must_fail(exs_send(client, out, 1, MSG_DONTWAIT, box.queue, NULL, NULL), EAGAIN);
-    must(exs_send(client, out, 1, 0, box.queue, NULL, NULL)); /* no limit to what waits */
+    must(exs_send(client, out, 1, 0, box.queue, NULL, NULL)); /* without MSG_DONTWAIT a send may be queued */
     must(kill(child.pid, SIGCONT));
     for (int i = 0; i < 3; i++)
         take_good(&box, EXS_EVT_SEND, client);
@@ -381,14 +383,15 @@ START_TEST(not_acknowledged)
 }
 END_TEST
 
-/* With the limit on, any send is started when none is pending, whatever room the peer has: and a poll says so. */
+/* With the limit on, a send is started whenever no other is pending, whatever space the peer has, and exs_poll reports
+ * the socket as writable. */
 START_TEST(writable_without_room)
 {
     uint8_t *out = new_buffer(FIRST), *in = new_buffer(FIRST + 100);
     struct pair pair;
 
     open_bounded(&pair, _i, 1000);
-    ck_assert(is_writable(pair.client)); /* a message of a SEQPACKET waits for a receive */
+    ck_assert(is_writable(pair.client)); /* also on a SEQPACKET, where the message then waits for a receive */
     must(send_bytes(&pair, out, FIRST, 0, NULL));
     ck_assert(!is_writable(pair.client));
     must_fail(send_bytes(&pair, out, 1, 0, NULL), EAGAIN);
@@ -397,7 +400,8 @@ START_TEST(writable_without_room)
     must(set(pair.client, EXS_SO_SENDLIMIT, 1));
     receive_all(&pair, in, kinds[_i].type == SOCK_STREAM ? FIRST : 1, 1);
     ck_assert(is_writable(pair.client));
-    must(set(pair.client, EXS_SO_SENDLIMIT, 0)); /* a send with MSG_DONTWAIT needs room */
+    /* Without the limit, a send with MSG_DONTWAIT needs space at the peer. */
+    must(set(pair.client, EXS_SO_SENDLIMIT, 0));
     ck_assert_int_eq(is_writable(pair.client), kinds[_i].type == SOCK_STREAM);
     free(out);
     free(in);
@@ -405,7 +409,7 @@ START_TEST(writable_without_room)
 }
 END_TEST
 
-/* Connections begin with what their listener has. */
+/* Accepted connections inherit the listener's options. */
 START_TEST(listeners)
 {
     uint8_t *out = new_buffer(FIRST);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_burst.c - many connects at once to one listener, which has a small backlog: from one process, and from many.
- * All are established, and within a host all of them use shared memory. And what the backlog limits: connections
- * that wait while there is no accept.
+ * test_burst.c - many concurrent connects to one listener with a small backlog, from one process and from many. All are
+ * established, and within a host all use shared memory. Also: the backlog limits the connections that are established
+ * while no accept is pending.
  */
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -12,7 +12,7 @@
 
 enum {
     CONNECTS = 1000,
-    DESCRIPTORS = 9000, /* nine for each pair of ends while it is set up */
+    DESCRIPTORS = 9000, /* each pair of ends needs nine while it is set up */
     BACKLOG = 4,
 };
 
@@ -43,7 +43,7 @@ static void accept_all(void)
     must(exs_accept(listener, &every, 1, EXS_MULTISHOT, box.queue));
 }
 
-/* This process has accepted the number of connections, and closes their sockets. */
+/* Takes this number of accept events and closes the accepted sockets. */
 static void take_accepted(int count)
 {
     for (int i = 0; i < count; i++) {
@@ -67,7 +67,7 @@ static void expect_links(unsigned ends)
     struct soft_cm_counters counters;
 
     if (on_rdma())
-        return; /* a NIC is its own link */
+        return; /* a NIC has no choice of links */
     soft_query_cm_counters(&counters);
     const char *link = getenv("EXS_LINK");
     bool on_tcp = link != NULL && strcmp(link, "tcp") == 0;
@@ -91,14 +91,15 @@ START_TEST(from_one_process)
 }
 END_TEST
 
-/* An ordinary user may have no more descriptors in the queues of unix sockets than a process may open. */
+/* The kernel lets an unprivileged user have no more descriptors in flight in unix sockets than RLIMIT_NOFILE of a
+ * process. */
 static const struct crowd {
     int processes;
-    rlim_t descriptors; /* of each */
+    rlim_t descriptors; /* per process */
     uid_t user;
 } crowds[] = {{100, DESCRIPTORS, 0}, {10, 1024, 65533}};
 
-/* Connects as often as its share, and leaves when it is told to. */
+/* Starts its share of the connects, and exits when it gets a byte on `stop`. */
 static void run_client(const struct crowd *crowd, int start, int stop)
 {
     const int count = CONNECTS / crowd->processes;
@@ -152,8 +153,8 @@ END_TEST
 
 enum { FEW = 100, FEW_DESCRIPTORS = 64 };
 
-/* Starts more connects than the listener's process has descriptors for. When all are over, and the listener's process
- * has closed those that it accepted, another one is established. */
+/* Starts more connects than the listener's process has descriptors for. After all have completed, and the listener's
+ * process has closed the sockets that it accepted, one more connect must succeed. */
 static void run_refused_client(int start)
 {
     struct inbox own;
@@ -177,8 +178,8 @@ static void run_refused_client(int start)
     _exit(0);
 }
 
-/* A process that has too few descriptors for a burst refuses connections, or lets them wait, and answers the next ones
- * when it has closed others. */
+/* A process with too few descriptors for a burst refuses connections or lets them wait, and accepts new ones after it
+ * has closed others. */
 START_TEST(with_few_descriptors)
 {
     exs_event_t event;
@@ -186,7 +187,7 @@ START_TEST(with_few_descriptors)
     pid_t child;
 
     if (on_rdma())
-        return; /* a NIC's requests need fewer */
+        return; /* requests on a NIC need fewer descriptors */
     begin();
     must(pipe(start));
     must(child = fork());
@@ -207,15 +208,15 @@ START_TEST(with_few_descriptors)
 }
 END_TEST
 
-/* Without an accept, the backlog is what the listener holds: one that was answered while an accept waited, and was
- * established after another one, is among them. */
+/* While no accept is pending, the listener holds at most `backlog` connections. The count includes one whose request
+ * was answered for an accept that another connection then used. */
 START_TEST(backlog_without_an_accept)
 {
     static int client[3 * BACKLOG];
     exs_acceptaddr_t one = {0};
 
     if (on_rdma())
-        return; /* when a NIC's requests come is the kernel's matter */
+        return; /* on a NIC, the kernel determines when requests arrive */
     begin();
     must(exs_accept(listener, &one, 1, 0, box.queue));
     start_connect(&box);

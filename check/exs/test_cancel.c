@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_cancel.c - exs_cancel on receives: each ends once, its memory is the program's again, and neither
- * bytes nor messages are lost to those that go on.
+ * test_cancel.c - exs_cancel on receives: each cancelled receive has one event, its memory belongs to the application
+ * again, and the remaining receives lose neither bytes nor messages.
  */
 #include "check/support/support.h"
 
@@ -15,7 +15,7 @@ static exs_evt_xfer_t xfer_of(const exs_event_t *event)
     return event->exs_evt_union.exs_evt_xfer;
 }
 
-/* The end of the receive or send that was cancelled before anything of it had moved. */
+/* The event of a receive or send that was cancelled before it transferred any byte. */
 static void take_cancelled(struct inbox *box, int type, int socket, void *ahandle)
 {
     exs_event_t event = take_failed(box, type, socket, ECANCELED);
@@ -59,7 +59,8 @@ START_TEST(nothing)
     must_fail(exs_cancel(pair.client, NULL, EXS_BLOCK), EINVAL);
     must_fail(exs_cancel(0, NULL, 0), EBADF);
     pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, 1000, 1);
-    ck_assert_int_eq(exs_cancel(pair.client, NULL, EXS_CANCEL_ALL), 0); /* what is done is not pending */
+    /* A completed operation is not pending. */
+    ck_assert_int_eq(exs_cancel(pair.client, NULL, EXS_CANCEL_ALL), 0);
     must(exs_blocking_close(fresh));
     must_fail(exs_cancel(fresh, NULL, 0), EBADF);
     must(exs_blocking_close(listener));
@@ -69,8 +70,8 @@ END_TEST
 
 /* ---- Receives ----------------------------------------------------------------------------------------- */
 
-/* One of several receives, which the peer was told of, or was not, of a length that is advertised on a stream,
- * or copied out of the ring buffer. */
+/* Cancels one of several receives, before or after the peer has their advertisements, of a length that a STREAM
+ * advertises or that it copies from the ring buffer. */
 START_TEST(one_receive)
 {
     bool told = _i & 4, large = _i & 8;
@@ -111,7 +112,7 @@ START_TEST(one_receive)
 }
 END_TEST
 
-/* All of more than can be advertised, and the connection is as good as before. */
+/* Cancels more receives than can be advertised; the connection still works. */
 START_TEST(all_receives)
 {
     struct pair pair;
@@ -124,9 +125,9 @@ START_TEST(all_receives)
         if (round > 0)
             move_both(&pair);
         ck_assert_int_eq(exs_cancel(pair.server, NULL, EXS_CANCEL_ALL), MANY);
-        if (round == 2) /* once more is no harm */
+        if (round == 2) /* a second call does no harm */
             exs_cancel(pair.server, NULL, EXS_CANCEL_ALL);
-        for (int i = 0; i < MANY; i++) { /* those that the peer was not told of first */
+        for (int i = 0; i < MANY; i++) { /* receives that were not advertised end first */
             exs_event_t event = take_failed(pair.server_box, EXS_EVT_RECV, pair.server, ECANCELED);
 
             ck_assert_uint_eq(xfer_of(&event).exs_evt_length, 0);
@@ -139,7 +140,7 @@ START_TEST(all_receives)
 }
 END_TEST
 
-/* A receive that had some of its bytes tells how many, and the next one goes on behind them. */
+/* A cancelled receive reports the bytes that it got, and the next receive continues after them. */
 START_TEST(half_a_receive)
 {
     size_t length = _i & 1 ? 100000 : 1000, half = length / 2 - 17;
@@ -170,7 +171,7 @@ START_TEST(half_a_receive)
 }
 END_TEST
 
-/* A file has what came, and no more: neither blocks nor length for what was to come. */
+/* The file has the bytes that arrived: neither blocks nor length remain from preallocation. */
 START_TEST(into_a_file)
 {
     size_t length = _i & 1 ? 300000 : 0;
@@ -203,7 +204,7 @@ START_TEST(into_a_file)
 }
 END_TEST
 
-/* What the peer wrote before it heard of the cancel is received. */
+/* Data that the peer wrote before it received the recall is delivered. */
 START_TEST(crossing)
 {
     uint8_t *in = new_buffer(40000), *out = new_buffer(20000);
@@ -216,7 +217,7 @@ START_TEST(crossing)
     pair.client_box->beside = NULL;
     pattern_fill(out, 20000, 1, 0);
     send_bytes(&pair, out, 20000);
-    take_good(pair.client_box, EXS_EVT_SEND, pair.client); /* so it is in the peer's memory */
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client); /* the data is in the server's memory */
     ck_assert_int_eq(exs_cancel(pair.server, NULL, EXS_CANCEL_ALL), 2);
     exs_event_t event = take_good(pair.server_box, EXS_EVT_RECV, pair.server);
     ck_assert_ptr_eq(event.exs_evt_ahandle, in);
@@ -229,7 +230,7 @@ START_TEST(crossing)
 }
 END_TEST
 
-/* The peer forgets once, whoever asks for it: a cancel, and shutting down. */
+/* A cancel and a shutdown both need a recall: the peer gets only one. */
 START_TEST(cancelled_and_shut)
 {
     uint8_t *in = new_buffer(40000);
@@ -258,7 +259,7 @@ END_TEST
 
 /* ---- At random ---------------------------------------------------------------------------------------- */
 
-struct flow { /* one direction, of a pair */
+struct flow { /* one direction of a pair */
     struct pair pair;
     struct chance chance;
     uint64_t sent, received;
@@ -268,7 +269,7 @@ struct flow { /* one direction, of a pair */
 #define PLACES 8 /* of receives, and of sends, at once */
 #define PLACE (100 * KIB)
 
-/* Where bytes are received, and are told of, in order: so cancelling loses none and doubles none. */
+/* Checks that the bytes of all events, in order, are the stream: cancelling neither loses nor repeats bytes. */
 static void take_bytes(struct flow *flow)
 {
     exs_event_t event;
@@ -278,7 +279,7 @@ static void take_bytes(struct flow *flow)
         event = inbox_take(flow->pair.server_box, EXS_EVT_RECV, flow->pair.server);
         ck_assert(event.exs_evt_errno == 0 || event.exs_evt_errno == ECANCELED);
         pattern_check(event.exs_evt_ahandle, xfer_of(&event).exs_evt_length, 1, flow->received);
-        memset(event.exs_evt_ahandle, CANARY, PLACE); /* ours again */
+        memset(event.exs_evt_ahandle, CANARY, PLACE); /* the memory belongs to the application again */
         flow->received += xfer_of(&event).exs_evt_length;
         flow->receives--;
     }

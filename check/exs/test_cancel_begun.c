@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_cancel_begun.c - exs_cancel in the middle of a transfer into the receiver's own buffer, and while the
- * peer forgets what it was told.
+ * test_cancel_begun.c - exs_cancel in the middle of a transfer into the receiver's own buffer, and while a recall of
+ * advertisements is in progress.
  */
 #include "check/support/support.h"
 
-#define ELEMENT 9000 /* bytes: none is copied together with another */
+#define ELEMENT 9000 /* bytes: too many to be copied together with another element */
 #define ALL (EXS_XFV_MAX * ELEMENT)
 
 struct flow {
     struct pair pair;
-    uint8_t *in, *out; /* ALL and half of it as well */
+    uint8_t *in, *out; /* in: 2 * ALL bytes; out: ALL bytes */
     exs_xferfile_t files[EXS_XFV_MAX];
 };
 
@@ -52,7 +52,7 @@ static void pump_both(struct flow *flow)
     }
 }
 
-/* The server's receive is told, and the client sends elements into it until it has no credit left. */
+/* The server's receive is advertised, and the client sends elements into it until it has no credit left. */
 static void begin_transfer(struct flow *flow)
 {
     pump_both(flow);
@@ -68,7 +68,8 @@ static exs_event_t take_received(struct flow *flow, const void *buffer, size_t l
     return event;
 }
 
-/* The peer writes on until its transfer ends, and then no more, though the buffer has room. */
+/* The peer finishes the transfer that it has started, and writes no further data into the buffer, though there is space
+ * left. */
 START_TEST(being_filled)
 {
     struct flow flow;
@@ -78,7 +79,7 @@ START_TEST(being_filled)
     next = flow.in + ALL + 1000;
     receive(&flow, flow.in, ALL + 1000, MSG_WAITALL);
     begin_transfer(&flow);
-    pump(flow.pair.server_box); /* it holds the beginning */
+    pump(flow.pair.server_box); /* the buffer has the first elements */
     ck_assert_int_eq(exs_cancel(flow.pair.server, flow.in, 0), 1);
     if (_i == 1)
         receive(&flow, next, 20000, MSG_WAITALL);
@@ -98,7 +99,7 @@ START_TEST(being_filled)
 }
 END_TEST
 
-/* A message that has been begun is sent to its end, and was not cancelled. */
+/* A message that has been started is sent completely: the cancel has no effect. */
 START_TEST(a_message)
 {
     struct flow flow;
@@ -116,7 +117,7 @@ START_TEST(a_message)
 }
 END_TEST
 
-/* The receiver takes a buffer back from a sender that had cut off its transfer into another. */
+/* The receiver recalls a buffer from a sender that had aborted its transfer into another one. */
 START_TEST(both_ends)
 {
     struct flow flow;
@@ -139,7 +140,7 @@ START_TEST(both_ends)
 }
 END_TEST
 
-/* One is cancelled while the peer's answer for another is on its way: it is asked once. */
+/* A receive is cancelled while the peer's reply to an earlier recall is on its way: there is only one recall. */
 START_TEST(asked_once)
 {
     struct flow flow;
@@ -160,7 +161,7 @@ START_TEST(asked_once)
 }
 END_TEST
 
-/* What is started while the peer forgets is told to it once. */
+/* A receive that is started during a recall is advertised once. */
 START_TEST(told_once)
 {
     struct flow flow;
@@ -185,7 +186,7 @@ START_TEST(told_once)
 }
 END_TEST
 
-/* A file that was to shut down writing is cancelled, and exs_shutdown is not: that holds. */
+/* A sendfile that was to shut down writing is cancelled and exs_shutdown is not: writing is shut down. */
 START_TEST(another_end)
 {
     struct flow flow;
@@ -203,7 +204,7 @@ START_TEST(another_end)
 }
 END_TEST
 
-/* An accept that is cancelled has no turn any more: what comes is nothing to its queue. */
+/* A cancelled accept no longer gets connections: its queue has no sockets. */
 START_TEST(an_accept)
 {
     exs_acceptaddr_t wanted[2] = {{.exs_ahandle = &wanted[0]}, {.exs_ahandle = &wanted[1]}};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_cancel_sends.c - exs_cancel on what is no receive: sends that were begun or were not, files, shutting
- * down, one-sided operations, connections, and calls that another thread waits in.
+ * test_cancel_sends.c - exs_cancel on operations other than receives: sends that have started or not, files, shutdown,
+ * one-sided operations, connects and accepts, and blocking calls of other threads.
  */
 #include "inside.h"
 
@@ -14,8 +14,8 @@ static exs_evt_xfer_t xfer_of(const exs_event_t *event)
 
 /* ---- Sends -------------------------------------------------------------------------------------------- */
 
-/* One of several: on a stream the first has been begun, since the peer's ring buffer took some of it, and
- * ends with what it took. The others are neither late nor lost. */
+/* Cancels one of several sends. On a STREAM the first has started, because some of it fit into the peer's ring buffer,
+ * and ends with the number of bytes sent. The other sends arrive completely. */
 START_TEST(one_send)
 {
     int which = _i / 4, type = kinds[_i % 4].type;
@@ -37,7 +37,7 @@ START_TEST(one_send)
         ck_assert_uint_eq(moved, 0);
     else
         ck_assert(moved > 0 && moved < length);
-    memset(out + which * length, CANARY, length); /* ours again */
+    memset(out + which * length, CANARY, length); /* the memory belongs to the application again */
     for (int i = 0; i < 4; i++) {
         whole = i == which ? moved : length;
         if (whole == 0)
@@ -56,7 +56,7 @@ START_TEST(one_send)
 }
 END_TEST
 
-/* A send without an event on success has one now; one that named no queue has none. */
+/* A cancelled EXS_UNSIGNALED send has an event because it failed, unless it named no queue. */
 START_TEST(without_events)
 {
     struct pair pair;
@@ -72,7 +72,7 @@ START_TEST(without_events)
 }
 END_TEST
 
-/* What a send had of a region is given back. */
+/* A cancelled operation no longer uses its region. */
 START_TEST(registered)
 {
     struct pair pair;
@@ -96,7 +96,7 @@ END_TEST
 
 /* ---- Files -------------------------------------------------------------------------------------------- */
 
-#define ELEMENT 9000 /* bytes: none is copied together with another */
+#define ELEMENT 9000 /* bytes: too many to be copied together with another element */
 
 static void many_elements(exs_xferfile_t files[EXS_XFV_MAX], uint8_t *memory)
 {
@@ -106,8 +106,8 @@ static void many_elements(exs_xferfile_t files[EXS_XFV_MAX], uint8_t *memory)
                              .exs_xfv.exs_iov = {.exs_base = memory + i * ELEMENT, .exs_length = ELEMENT}};
 }
 
-/* Between two elements, in the middle of a transfer into the peer's own buffer, since the peer gives no more
- * credits: its receive ends with what came, and waits for nothing else. Or with what is sent next. */
+/* The send is cancelled between two elements, in the middle of a transfer into the peer's own buffer, because the peer
+ * returns no credits. The peer's receive ends with the bytes that arrived, or together with the next send. */
 START_TEST(between_elements)
 {
     const size_t all = EXS_XFV_MAX * ELEMENT;
@@ -142,7 +142,7 @@ START_TEST(between_elements)
 }
 END_TEST
 
-/* The end of the stream that was to come behind them is not said: writing goes on. */
+/* A cancelled exs_sendfile or exs_shutdown does not end the stream: sends are possible again. */
 START_TEST(no_end)
 {
     bool begun = _i & 1, by_element = _i & 2;
@@ -181,7 +181,7 @@ START_TEST(no_end)
 }
 END_TEST
 
-/* A send that is cancelled before the end of the stream takes that along only if it is meant, too. */
+/* Cancelling a send does not cancel the exs_shutdown that follows it. */
 START_TEST(the_end_stays)
 {
     uint8_t *out = new_buffer(LENGTH), byte;
@@ -202,11 +202,11 @@ START_TEST(the_end_stays)
 }
 END_TEST
 
-/* ---- One-sided ---------------------------------------------------------------------------------------- */
+/* ---- One-sided operations ----------------------------------------------------------------------------- */
 
 #define READS 40
 
-/* Some are on their way, and end as they would have; the others never began. */
+/* Operations that the device already has complete as usual; the others end with ECANCELED. */
 START_TEST(one_sided)
 {
     bool reads = _i == 0;
@@ -238,7 +238,7 @@ START_TEST(one_sided)
     must(reads ? exs_rread(pair.client, here, 1000, &token, 0, 0, pair.client_box->queue, NULL, NULL)
                : exs_rwrite(pair.client, here, 1000, &token, 0, 0, pair.client_box->queue, NULL, NULL));
     take_good(pair.client_box, reads ? EXS_EVT_RREAD : EXS_EVT_RWRITE, pair.client);
-    must(exs_mderegister(own, 0)); /* nothing uses it any more */
+    must(exs_mderegister(own, 0)); /* no operation uses it */
     pair_close(&pair);
     must(exs_mderegister(region, 0));
     free(there);
@@ -246,11 +246,11 @@ START_TEST(one_sided)
 }
 END_TEST
 
-/* One of more work requests than a queue holds: those that are on their way end as they would have, and its
- * event tells how much that is. */
+/* An operation of more work requests than the send queue holds: those that were posted complete as usual, and the event
+ * reports their bytes. */
 START_TEST(one_sided_in_part)
 {
-    enum { REQUEST = 1000 }; /* bytes: LENGTH has hundreds of them */
+    enum { REQUEST = 1000 }; /* bytes: LENGTH takes hundreds of them */
     bool reads = _i == 0;
     uint8_t *there = new_buffer(LENGTH), *here = new_buffer(LENGTH), *to = reads ? here : there;
     exs_mhandle_t region = exs_mregister(there, LENGTH, 0), own = exs_mregister(here, LENGTH, 0);
@@ -314,7 +314,7 @@ START_TEST(accepts)
 }
 END_TEST
 
-/* A connect is undone: the socket is as before it. */
+/* After the cancel the socket is as it was before the connect. */
 START_TEST(connecting)
 {
     struct inbox box;
@@ -343,7 +343,7 @@ START_TEST(connecting)
 }
 END_TEST
 
-/* ---- Calls that another thread waits in --------------------------------------------------------------- */
+/* ---- Blocking calls of other threads ------------------------------------------------------------------ */
 
 struct call {
     int socket;
@@ -352,7 +352,7 @@ struct call {
     uint8_t *buffer;
     long result;
     int error;
-    _Atomic bool done; /* pairs with who waits for it, and then reads the rest */
+    _Atomic bool done; /* release: pairs with the loop in cancel_call, after which the other members are read */
 };
 
 static void *wait_in_call(void *argument)
@@ -378,7 +378,7 @@ static void *wait_in_call(void *argument)
     return NULL;
 }
 
-/* What the peer was told of it has to forget, so it goes on. */
+/* The peer must run, because it has to reply to a recall. */
 static void cancel_call(struct call *call, struct inbox *peer)
 {
     pthread_t thread = thread_start(wait_in_call, call);
@@ -416,7 +416,7 @@ START_TEST(calls_that_wait)
 }
 END_TEST
 
-/* One that had moved bytes returns these. */
+/* A call that has transferred bytes returns their number. */
 START_TEST(some_bytes)
 {
     struct call call = {.what = _i == 0 ? EXS_EVT_RECV : EXS_EVT_SEND, .buffer = new_buffer(LENGTH)};

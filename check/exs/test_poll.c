@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * test_poll.c - exs_poll with an event: sockets and ordinary descriptors together, on queues of every kind;
- * what ends a poll, and what is refused. By blocking calls alone: test_poll_blocking.c; of sockets that are
- * closed meanwhile: test_poll_meanwhile.c.
+ * what ends a poll, and which calls fail. test_poll_blocking.c tests blocking polls, and test_poll_meanwhile.c
+ * sockets that are closed at the same time.
  */
 #include "check/exs/polled.h"
 #include "check/support/asleep.h"
@@ -16,7 +16,8 @@
 
 /* ---- An epoll that fails --------------------------------------------------------------------- */
 
-static atomic_int failing_epoll = -1; /* the library's; as if signals came all the time */
+/* epoll_wait() on this epoll instance, one of the library's, always fails with EINTR; -1: on none */
+static atomic_int failing_epoll = -1;
 
 __attribute__((visibility("default"))) int epoll_wait(int epoll, struct epoll_event *events, int most,
                                                       int limit)
@@ -30,7 +31,7 @@ __attribute__((visibility("default"))) int epoll_wait(int epoll, struct epoll_ev
     return -1;
 }
 
-/* ---- What the tests share -------------------------------------------------------------------- */
+/* ---- Helpers --------------------------------------------------------------------------------- */
 
 static void begin_poll(struct inbox *box, exs_pollfd_t *fds, int count, const struct timeval *timeout)
 {
@@ -49,7 +50,7 @@ static void take_poll(struct inbox *box, exs_pollfd_t *fds, int count, int ready
 
 /* ---- With an event --------------------------------------------------------------------------- */
 
-/* Two sockets and a pipe on one queue: whichever becomes ready first, and once. */
+/* Polls two sockets and a pipe on one queue. Each poll ends once, when the first of them is ready. */
 START_TEST(event)
 {
     struct inbox box;
@@ -64,7 +65,7 @@ START_TEST(event)
     exs_pollfd_t fds[] = {{.exs_fd = a.server, .exs_events = EXS_POLLIN},
                           {.exs_fd = b.server, .exs_events = EXS_POLLIN},
                           {.exs_fd = ends[0], .exs_events = EXS_POLLIN},
-                          {.exs_fd = ends[0]}}; /* the same, for nothing */
+                          {.exs_fd = ends[0]}}; /* the same descriptor without requested events */
 
     for (int round = 0; round < 6; round++) {
         int which = round % 3;
@@ -78,7 +79,7 @@ START_TEST(event)
         take_poll(&box, fds, 4, 1);
         for (int i = 0; i < 4; i++)
             ck_assert_int_eq(fds[i].exs_revents, i == which ? EXS_POLLIN : 0);
-        begin_poll(&box, fds, 4, NULL); /* still ready */
+        begin_poll(&box, fds, 4, NULL); /* it is still ready */
         take_poll(&box, fds, 4, 1);
         if (which == 2)
             ck_assert_int_eq(read(ends[0], in, 1), 1);
@@ -94,7 +95,7 @@ START_TEST(event)
 }
 END_TEST
 
-/* The array may be longer than the process may have descriptors, and name one as often. */
+/* The array may be longer than the limit on descriptors, and may name one descriptor as often. */
 START_TEST(more_than_descriptors)
 {
     const struct rlimit few = {.rlim_cur = 100, .rlim_max = 100};
@@ -122,7 +123,8 @@ START_TEST(more_than_descriptors)
 }
 END_TEST
 
-/* The sockets of other queues have their turns all the same where the queue's epoll can't say whose it is. */
+/* A poll of a socket of another queue completes although the polling queue's epoll_wait() fails and cannot say
+ * which queue is ready. */
 START_TEST(failing)
 {
     struct inbox box;
@@ -143,7 +145,7 @@ START_TEST(failing)
 }
 END_TEST
 
-/* A queue can't wait for its own descriptor; another one can, as for any. */
+/* A queue cannot poll its own descriptor; another queue can, like any descriptor. */
 START_TEST(of_a_queue)
 {
     struct inbox other;
@@ -164,7 +166,7 @@ START_TEST(of_a_queue)
 }
 END_TEST
 
-/* Time passes: an event with nothing ready, and the queue is idle then. */
+/* A timeout ends a poll with an event that names nothing ready. Then the queue is idle and can be deleted. */
 START_TEST(time_is_over)
 {
     struct pair pair;
@@ -184,7 +186,8 @@ START_TEST(time_is_over)
 }
 END_TEST
 
-/* By another queue than the socket's; several at once; one that is done is nothing to what comes later. */
+/* Several polls on another queue than the socket's. What happens after a poll has ended does not change its
+ * array. */
 START_TEST(elsewhere)
 {
     struct inbox box;
@@ -205,7 +208,7 @@ START_TEST(elsewhere)
     must(exs_send(pair.server, "x", 1, EXS_UNSIGNALED, NULL, NULL, NULL));
     take_poll(&box, both, 2, 1);
     ck_assert_int_eq(both[1].exs_revents, EXS_POLLIN);
-    memset(both, CANARY, sizeof both); /* the test's own again */
+    memset(both, CANARY, sizeof both); /* the event has arrived: the array is the caller's again */
     must(exs_send(pair.client, "x", 1, EXS_UNSIGNALED, NULL, NULL, NULL));
     take_poll(&box, &in, 1, 1);
     inbox_quiet(&box, QUIET_MS);
@@ -215,7 +218,7 @@ START_TEST(elsewhere)
 }
 END_TEST
 
-/* It is told of a connection that is made, that isn't, and of one that breaks. */
+/* A poll reports a connection that is established, one that is refused, and one that ends. */
 START_TEST(connections)
 {
     int keep, server, client, other = exs_socket(PF_INET, SOCK_STREAM, 0);
@@ -252,7 +255,7 @@ START_TEST(connections)
     take_good(&box, EXS_EVT_SEND, server);
     take_poll(&box, fds, 1, 1);
     close_socket(&box, server);
-    do { /* it is not broken by that; there is nobody any more */
+    do { /* an orderly close is no error; then the peer is gone */
         ck_assert_int_eq(ready_now(client, EXS_POLLIN) & ~EXS_POLLHUP, EXS_POLLIN);
     } while (ready_now(client, EXS_POLLIN) != (EXS_POLLIN | EXS_POLLHUP));
     close_socket(&box, client);
@@ -263,7 +266,7 @@ START_TEST(connections)
 }
 END_TEST
 
-/* Accepts of as many other queues as ever watch a listener don't take it from the poll's queue. */
+/* As many queues accept as may watch a listener. The poll's queue is notified all the same. */
 START_TEST(among_accepts)
 {
     struct inbox box, others[8], client_box;
@@ -298,7 +301,7 @@ START_TEST(among_accepts)
 }
 END_TEST
 
-/* Of a connection that broke there is nothing to wait for. */
+/* A poll ends when the connection breaks, even if it requests no events. */
 START_TEST(broken)
 {
     uint8_t *out = new_buffer(LENGTH);
@@ -312,8 +315,8 @@ START_TEST(broken)
     inbox_quiet(pair.server_box, QUIET_MS);
     ck_assert_int_eq(ready_now(pair.client, EXS_POLLOUT), 0);
     must(exs_shutdown(pair.client, SHUT_WR, 0, pair.client_box->queue, NULL));
-    ck_assert_int_eq(ready_now(pair.client, EXS_POLLOUT), EXS_POLLOUT); /* for EPIPE */
-    must(exs_close(pair.client, 0, pair.client_box->queue, NULL));      /* in the middle of that */
+    ck_assert_int_eq(ready_now(pair.client, EXS_POLLOUT), EXS_POLLOUT); /* a send fails with EPIPE */
+    must(exs_close(pair.client, 0, pair.client_box->queue, NULL));      /* while the shutdown waits */
     take_failed(pair.client_box, EXS_EVT_SEND, pair.client, ECANCELED);
     take_failed(pair.client_box, EXS_EVT_SHUTDOWN, pair.client, ECANCELED);
     take_poll(pair.server_box, &fd, 1, 1);
@@ -328,7 +331,7 @@ START_TEST(broken)
 }
 END_TEST
 
-/* This end alone has shut it down, in both directions. */
+/* Both directions are shut down by this end only. */
 START_TEST(shut_down)
 {
     struct pair pair;
@@ -346,7 +349,7 @@ START_TEST(shut_down)
 }
 END_TEST
 
-/* Cancelled by any of its sockets; ended by the close of one. */
+/* A poll can be cancelled through any of its sockets, and the close of one of them ends it. */
 START_TEST(ended)
 {
     struct pair pair;
@@ -365,7 +368,7 @@ START_TEST(ended)
     take_failed(pair.server_box, EXS_EVT_POLL, -1, ECANCELED);
     begin_poll(pair.server_box, fds, 3, NULL);
     must(exs_close(pair.client, 0, pair.client_box->queue, NULL));
-    ck_assert_int_eq(ready_now(pair.client, EXS_POLLIN), EXS_POLLNVAL); /* while it is closing, too */
+    ck_assert_int_eq(ready_now(pair.client, EXS_POLLIN), EXS_POLLNVAL); /* also while the close is pending */
     take_good(pair.client_box, EXS_EVT_CLOSE, pair.client);
     take_poll(pair.server_box, fds, 3, 1);
     ck_assert_int_eq(fds[1].exs_revents, EXS_POLLNVAL);
@@ -374,7 +377,7 @@ START_TEST(ended)
 }
 END_TEST
 
-/* One that waits in a call fails, and does not say that its time is over. */
+/* A cancelled blocking poll fails and does not report a timeout. */
 static void *poll_to_be_cancelled(void *argument)
 {
     struct sleeping *sleeping = argument;
@@ -400,7 +403,7 @@ START_TEST(cancelled_call)
 }
 END_TEST
 
-/* What is over leaves the sockets that it was not told of. */
+/* A poll that has ended is removed from all its sockets, also from those that were not ready. */
 START_TEST(many_polls)
 {
     struct pair pair;
@@ -417,15 +420,15 @@ START_TEST(many_polls)
         ck_assert_int_eq(exs_cancel(pair.client, fds, 0), 1);
         take_failed(pair.server_box, EXS_EVT_POLL, -1, ECANCELED);
     }
-    /* Of malloc's bytes, which a sanitizer's malloc doesn't count: what is resident may be a huge page that the
-     * kernel has put in the place of small ones. */
+    /* Counts malloc's bytes, which a sanitizer's allocator does not report. The resident size is no measure,
+     * because the kernel may replace small pages by a huge one. */
     ck_assert_int_lt((long long)(mallinfo2().uordblks - before), 100000);
     pair_close(&pair);
 }
 END_TEST
 
-/* A message waits at its sender: a socket of these is ready to send when a receive waits, and to receive at the
- * end. */
+/* A message waits at its sender until a receive is posted. A SEQPACKET socket is therefore writable when the
+ * peer has posted a receive, and readable only at the end of stream. */
 START_TEST(messages)
 {
     struct pair pair;
@@ -443,7 +446,7 @@ START_TEST(messages)
 }
 END_TEST
 
-/* Several threads take what comes, each told by a poll of its own; all are told of the end. */
+/* Several threads poll one socket and receive without blocking. Each of them sees the end of stream. */
 static void *take_some(void *argument)
 {
     int socket = *(const int *)argument;
@@ -454,7 +457,7 @@ static void *take_some(void *argument)
         becomes_ready(socket, EXS_POLLIN, EXS_POLLIN);
         got = exs_blocking_recv(socket, in, sizeof in, MSG_DONTWAIT, NULL);
         if (got < 0)
-            ck_assert_int_eq(errno, EAGAIN); /* another one was faster */
+            ck_assert_int_eq(errno, EAGAIN); /* another thread got the data first */
         else
             taken += got;
     }
@@ -485,7 +488,7 @@ START_TEST(threads)
 }
 END_TEST
 
-/* ---- What is refused ------------------------------------------------------------------------- */
+/* ---- Calls that fail ------------------------------------------------------------------------- */
 
 START_TEST(refused)
 {
@@ -508,7 +511,8 @@ START_TEST(refused)
 }
 END_TEST
 
-/* Polls of ordinary descriptors alone, without a time, end by one of these, by ahandle or all; others stay. */
+/* Polls of ordinary descriptors without a timeout are cancelled by one of these, by their ahandle or all at
+ * once. Other polls stay. */
 START_TEST(cancelled_by_a_pipe)
 {
     struct inbox boxes[2];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_poll_blocking.c - exs_poll by blocking calls alone: sockets in every state, listeners, and ordinary
- * descriptors beside them.
+ * test_poll_blocking.c - blocking exs_poll calls: sockets in every state, listeners, and ordinary descriptors
+ * together with sockets.
  */
 #include "check/exs/polled.h"
 #include "check/support/asleep.h"
@@ -26,14 +26,14 @@ START_TEST(reads_and_writes)
     ck_assert_int_eq(ready_now(pair.server, EXS_POLLIN), 0);
     must(exs_shutdown(pair.client, SHUT_WR, EXS_BLOCK, NULL, NULL));
     becomes_ready(pair.server, EXS_POLLIN, EXS_POLLIN);
-    ck_assert_int_eq(ready_now(pair.client, EXS_POLLOUT), EXS_POLLOUT); /* to get EPIPE */
+    ck_assert_int_eq(ready_now(pair.client, EXS_POLLOUT), EXS_POLLOUT); /* a send fails with EPIPE */
     must(exs_shutdown(pair.server, SHUT_WR, EXS_BLOCK, NULL, NULL));
     becomes_ready(pair.client, EXS_POLLIN, EXS_POLLIN | EXS_POLLHUP);
     pair_close_blocking(&pair);
 }
 END_TEST
 
-/* While the peer has no room there is nothing to send for; a thread that takes it makes some. */
+/* While the peer's buffers are full the socket is not writable. A thread that receives makes it writable. */
 static void *receive_all(void *argument)
 {
     const struct pair *pair = argument;
@@ -63,7 +63,7 @@ START_TEST(waits_for_room)
 }
 END_TEST
 
-/* Neither a fresh socket nor a bound one is connected; what is none at all; what is left out. */
+/* Sockets that are not connected, a negative number, and a number that is no socket. */
 START_TEST(other_states)
 {
     struct address address = loopback(AF_INET, 0);
@@ -88,7 +88,7 @@ static void *connect_to(void *argument)
     return (void *)(intptr_t)client;
 }
 
-/* A listener is ready when an accept would find somebody. */
+/* A listener is readable when an accept would return a connection. */
 START_TEST(accepts)
 {
     struct address address;
@@ -106,7 +106,7 @@ START_TEST(accepts)
     becomes_ready(server, EXS_POLLIN, EXS_POLLIN);
     must(exs_blocking_close(server));
     thread = thread_start(connect_to, &address);
-    while (ready_now(listener, EXS_POLLIN) == 0) /* nobody else moves it on */
+    while (ready_now(listener, EXS_POLLIN) == 0) /* only these polls make the connection progress */
         ;
     server = exs_blocking_accept(listener, NULL, NULL);
     must(server);
@@ -117,7 +117,7 @@ START_TEST(accepts)
 }
 END_TEST
 
-/* A pipe that is named twice wakes a thread that sleeps, by what either asks for. */
+/* A pipe that is named twice wakes the sleeping thread, whichever of the two entries requests an event. */
 static void *poll_twice(void *argument)
 {
     struct sleeping *sleeping = argument;
@@ -146,7 +146,7 @@ START_TEST(twice)
 }
 END_TEST
 
-/* Together with a pipe, the same one twice, and a file, which is always ready. */
+/* A socket, a pipe that is named twice, and a file that is always ready. */
 START_TEST(others)
 {
     struct pair pair;
@@ -184,7 +184,7 @@ START_TEST(others)
 }
 END_TEST
 
-/* Every set of bits that poll(2) takes of a pipe, also the highest one, which is a short's sign. */
+/* All event bits that poll(2) allows for a pipe, also the sign bit of the short. */
 START_TEST(every_bit)
 {
     static const short wanted[] = {EXS_POLLIN, 0x7fff, (short)0x8000, (short)0x8001, -1};
@@ -219,7 +219,7 @@ static void *poll_pipe(void *argument)
     return NULL;
 }
 
-/* A call that waits for a pipe alone, without end, is cancelled by the pipe's number. */
+/* A blocking poll of a pipe without a timeout is cancelled through the pipe's descriptor. */
 START_TEST(cancelled_by_a_pipe)
 {
     struct sleeping sleeping = {.asking = 0};
@@ -259,7 +259,7 @@ static void await_poll(int socket)
     }
 }
 
-/* A poll that waits drives the socket only until it returns: the library's thread completes a close that names no
+/* A waiting poll drives the socket only until it returns. The service thread completes a close that names no
  * queue. */
 START_TEST(a_close_is_not_left_to_it)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_poll_meanwhile.c - exs_poll of a socket that is closed while it begins: whenever that is, it is told
- * that there is no such socket. And threads that finish one poll at the same time.
+ * test_poll_meanwhile.c - exs_poll of a socket that is closed while the call starts: at each moment the poll
+ * reports that the socket does not exist. Also: threads that complete one poll at the same time.
  */
 #include "check/exs/polled.h"
 #include "core/base/fds.h"
@@ -12,10 +12,10 @@
 #include <poll.h>
 #include <sys/epoll.h>
 
-/* ---- A moment in the middle of the call ------------------------------------------------------ */
+/* ---- A close in the middle of the call ------------------------------------------------------- */
 
-static int closing = -1;   /* the socket that is closed when the library makes its next epoll, */
-static int came_next = -1; /* and that epoll */
+static int closing = -1;   /* close this socket at the library's next epoll_create1() */
+static int came_next = -1; /* the number of that epoll instance */
 
 __attribute__((visibility("default"))) int epoll_create1(int flags)
 {
@@ -25,14 +25,15 @@ __attribute__((visibility("default"))) int epoll_create1(int flags)
     if (socket == -1)
         return own(flags);
     closing = -1;
-    fds_let_fork(); /* the library holds forks while it makes a descriptor, and the close makes some, too */
+    /* the library blocks forks while it creates a descriptor, and the close creates some, too */
+    fds_let_fork();
     must(exs_blocking_close(socket));
     fds_hold_fork();
     came_next = own(flags);
     return came_next;
 }
 
-static int counted = -1, looks; /* a descriptor, and how often the library asked the kernel for its state */
+static int counted = -1, looks; /* descriptor, and how often the library polled it */
 
 __attribute__((visibility("default"))) int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *limit,
                                                  const sigset_t *mask)
@@ -53,7 +54,8 @@ static int listen_for_it(void)
     return listener;
 }
 
-/* Nothing was ready, and the call is about to wait: what it waits by gets the socket's number. */
+/* The socket was not ready, and the call is about to wait. Its epoll instance gets the number of the closed
+ * socket. */
 START_TEST(its_number_is_the_calls)
 {
     int listener = listen_for_it();
@@ -64,7 +66,8 @@ START_TEST(its_number_is_the_calls)
 }
 END_TEST
 
-/* Nothing was ready, and the operation is about to be: it makes what tells it the time. */
+/* The socket was not ready, and the poll is about to be queued. The timer's descriptor gets the number of the
+ * closed socket. */
 START_TEST(it_has_begun)
 {
     const struct timeval minute = {.tv_sec = 60};
@@ -84,9 +87,9 @@ START_TEST(it_has_begun)
 }
 END_TEST
 
-/* ---- Whenever it is -------------------------------------------------------------------------- */
+/* ---- A close at a random moment -------------------------------------------------------------- */
 
-/* Another thread closes the socket: before the call, in it, or while it sleeps. */
+/* Another thread closes the socket before the call, during it, or while it sleeps. */
 static void *close_soon(void *argument)
 {
     must(exs_blocking_close(*(int *)argument));
@@ -112,8 +115,9 @@ END_TEST
 
 /* ---- Two threads -------------------------------------------------------------------------- */
 
-/* The array that says which ordinary descriptors are ready belongs to the thread that has claimed the poll. Turns of
- * its queue that claim nothing must not write it: a thread that holds a socket's lock may have claimed it. */
+/* Only the thread that has claimed the poll may write the array's results for ordinary descriptors. A pass of
+ * the queue that claims nothing must not poll them, because a thread that holds a socket's lock may have
+ * claimed the poll. */
 START_TEST(only_who_claims_writes)
 {
     struct pair pair;
@@ -126,7 +130,8 @@ START_TEST(only_who_claims_writes)
     must(exs_poll(fds, 2, 0, NULL, pair.client_box->queue, NULL));
     counted = ends[0];
     looks = 0;
-    pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, 1000, 1); /* many turns */
+    /* many passes of the queue */
+    pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, 1000, 1);
     ck_assert_int_eq(looks, 0);
     ck_assert_int_eq(write(ends[1], "x", 1), 1);
     exs_event_t event = take_good(pair.client_box, EXS_EVT_POLL, -1);
@@ -141,7 +146,7 @@ START_TEST(only_who_claims_writes)
 }
 END_TEST
 
-struct echo { /* what two threads use, while a third polls */
+struct echo { /* shared by two threads, while a third one polls */
     int sockets[2], pipe;
     atomic_bool over;
 };
@@ -168,8 +173,8 @@ static void *answer(void *argument)
     return NULL;
 }
 
-/* Polls of a socket that other threads drive, and of a pipe that becomes ready at the same time. What is told is
- * there, and the thread sanitizer sees no race. */
+/* Polls of a socket that other threads drive and of a pipe that becomes ready at the same time. What a poll
+ * reports is available, and the thread sanitizer finds no race. */
 START_TEST(others_finish_it)
 {
     struct pair pair;

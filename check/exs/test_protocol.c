@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_protocol.c - EXS's own protocol from inside: what must hold of two connections at every moment while
- * they talk. (What happens when the other side lies: test_badpeer.c.)
+ * test_protocol.c - EXS's protocol, seen from inside the library: invariants of two connected endpoints during
+ * random transfers. (test_badpeer.c tests a peer that violates the protocol.)
  */
 #include "core/api/core.h"
 #include "core/conn/protocol.h"
 #include "core/queue/queue.h"
 #include "inside.h"
 
-#define LONGEST (300 * KIB) /* of one transfer: more than the ring buffer holds */
-#define AHEAD 6             /* transfers of one kind outstanding */
+#define LONGEST (300 * KIB) /* bytes of one transfer; more than the receive ring holds */
+#define AHEAD 6             /* outstanding transfers of one kind */
 #define FEW_BYTES 100
 
-/* ---- What always holds ----------------------------------------------------------------- */
+/* ---- Invariants ------------------------------------------------------------------------ */
 
-/* The ring buffer never holds more than it can, and is acknowledged forwards only, never ahead of the
- * copying. */
+/* The receive ring holds at most its size. Its acknowledged position only advances, and never beyond the bytes
+ * that were copied. */
 static void audit_recv_ring(const struct conn *to, const struct conn *from, uint64_t *acked)
 {
     ck_assert_uint_le(to->recv_ring_in - to->recv_ring_out, from->peer_ring.size);
@@ -27,7 +27,7 @@ static void audit_recv_ring(const struct conn *to, const struct conn *from, uint
     *acked = from->recv_ring_acked;
 }
 
-/* What the peer may write into are the first receives, and never while the ring buffer feeds them. */
+/* The advertised receives are the first ones, and none is advertised while the receive ring has bytes for them. */
 static void audit_adverts(const struct conn *to, const struct conn *from)
 {
     const struct op *op;
@@ -48,8 +48,8 @@ static void audit_adverts(const struct conn *to, const struct conn *from)
     ck_assert(to->recv_ring_in == to->recv_ring_out || to->advertised == 0);
 }
 
-/* Credits are neither made nor lost: what one side may send and what the other owes is never more than was
- * posted. */
+/* The credits of one side, together with those that the other side has not returned yet, never exceed the
+ * number of posted receives. */
 static void audit_credits(const struct conn *one, const struct conn *other)
 {
     ck_assert_uint_le(one->credits, one->peer.credits);
@@ -68,7 +68,7 @@ static void audit(const struct pair *pair, uint64_t acked[2])
     audit_credits(server, client);
 }
 
-/* ---- Conversations --------------------------------------------------------------------- */
+/* ---- Transfers ------------------------------------------------------------------------- */
 
 struct side {
     struct inbox *box;
@@ -76,7 +76,7 @@ struct side {
     uint8_t *out, *in[AHEAD];
     size_t want[AHEAD];
     int sends, next, first,
-        recvs; /* sends outstanding, and where the next is; likewise receives, from in[first] */
+        recvs; /* number of sends and the next buffer; number of receives, the first in in[first] */
     uint64_t sent, got, seed;
 };
 
@@ -120,7 +120,7 @@ static void receive_some(struct side *side, struct chance *chance)
     side->recvs++;
 }
 
-/* Take the events that are there. */
+/* Dequeues the available events. */
 static void harvest(struct side *side, uint64_t peer_seed)
 {
     exs_event_t events[8];
@@ -152,7 +152,7 @@ static void act(struct side *side, struct chance *chance)
         receive_some(side, chance);
 }
 
-/* Bring everything that was sent to its receiver. */
+/* Delivers everything that was sent. */
 static void settle(struct side *one, struct side *other, struct chance *chance, const struct pair *pair,
                    uint64_t acked[2])
 {
@@ -164,7 +164,7 @@ static void settle(struct side *one, struct side *other, struct chance *chance, 
             receive_some(one, chance);
         if (other->got < one->sent && other->recvs == 0)
             receive_some(other, chance);
-        /* A WAITALL receive may ask for more than was sent: give it the rest. */
+        /* a receive with MSG_WAITALL may wait for more than was sent */
         if (one->recvs > 0 && one->got < other->sent && other->sends == 0)
             send_some(other, chance);
         if (other->recvs > 0 && other->got < one->sent && one->sends == 0)
@@ -175,7 +175,7 @@ static void settle(struct side *one, struct side *other, struct chance *chance, 
     }
 }
 
-/* Receives that asked for more than there was ended with the socket. */
+/* Receives that waited for more data ended with the socket. */
 static void forget_receives(struct side *side)
 {
     exs_event_t event;
@@ -188,15 +188,15 @@ static void forget_receives(struct side *side)
 
 static const uint32_t requests_of[] = {UINT32_MAX, 32 * KIB, 1000};
 
-/* Advertisements do cross with data and are dropped, and the ring buffer is given back: else nothing was
- * tried. */
+/* Whether the run has seen advertisements that crossed with data and were dropped, and ring space that was
+ * released. */
 static bool saw_all(const struct pair *pair, const uint64_t acked[2])
 {
     return conn_of(pair->client)->stale_adverts + conn_of(pair->server)->stale_adverts > 0 &&
            acked[0] + acked[1] > 0;
 }
 
-/* For the time that there is, and on until all was seen; Check's time-out is the limit of that. */
+/* Runs for its time, and longer until saw_all(); Check's timeout limits that. */
 START_TEST(invariants)
 {
     struct chance chance = chance_new();
@@ -231,8 +231,9 @@ START_TEST(invariants)
 }
 END_TEST
 
-/* Two that talk in short messages send nothing else; credits go along, unless the peer does not read them where
- * they would be: in the immediate data. Where there is none the SEND behind each WRITE takes them. */
+/* Two peers that exchange short messages send no separate credit messages: the immediate data return the
+ * credits, unless the peer does not read them there. On a device without immediate data the SEND behind each
+ * WRITE returns them. */
 START_TEST(short_messages_return_credits)
 {
     struct pair pair;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_qpoll.c - exs_qpoll polls for its budget, not longer, and ends when an event has come. */
+/* test_qpoll.c - exs_qpoll polls as long as its time budget allows, and returns early when an event arrives. */
 #include "check/support/support.h"
 
 #include <time.h>
@@ -14,7 +14,7 @@ static double seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* The budget holds again and again: earlier polls that found nothing do not shorten it. */
+/* The budget is the same each time: earlier polls that found nothing do not shorten it. */
 START_TEST(budget)
 {
     exs_qhandle_t queue = exs_qcreate(4);
@@ -41,7 +41,7 @@ static void *send_later(void *argument)
     return NULL;
 }
 
-/* One call finds an event that comes while it polls, in every mode of the queue. */
+/* One call finds an event that arrives while it polls, in every wait mode of the queue. */
 START_TEST(found)
 {
     static const exs_qattr_t modes[] = {{.exs_wait = EXS_WAIT_NOTIFY},

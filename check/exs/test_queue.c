@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_queue.c - the rules of an event queue: every owed event comes, once, in order, and no other;
- * no wake-up is lost, whoever waits and however. (test_silence.c: an idle queue is silent; test_loop.c
- * says the same of libev.)
+ * test_queue.c - the rules of an event queue: each expected event arrives once, in order, and no other; and no
+ * wake-up is lost, however threads wait. (test_silence.c tests that an idle queue causes no wake-ups,
+ * test_loop.c the same rules in libev loops.)
  */
 #include "check/support/player.h"
 
@@ -11,12 +11,11 @@
 
 /* ---- Ways to wait -------------------------------------------------------------------- */
 
-/* What a thread waits with. A lost wake-up shows as a wait without end, which the time-out of
- * poll and epoll makes a failure. */
+/* What a thread waits with. After a lost wake-up a wait would not end; it fails when poll or epoll times out. */
 struct waiter {
     exs_qhandle_t queue;
     int epoll; /* or -1 */
-    int wakes; /* how often a wait came to an end */
+    int wakes; /* number of waits that returned */
 };
 
 typedef void wait_fn(struct waiter *w);
@@ -45,7 +44,7 @@ static const struct way {
     const char *name;
     wait_fn *wait;
     int epoll;  /* events to watch for; 0: no epoll */
-    bool drain; /* dequeue again until it gives less than asked for */
+    bool drain; /* dequeue until a call returns fewer events than requested */
     const struct timeval *timeout;
 } ways[] = {
     {"poll", wait_poll, 0, false, &(const struct timeval){0, 0}},
@@ -71,7 +70,7 @@ static void waiter_close(struct waiter *w)
         close(w->epoll);
 }
 
-/* Wait once, and give each event to its player. Returns how many came. */
+/* Waits once and passes each event to its player. Returns the number of events. */
 static int serve(struct waiter *w, const struct way *way, int batch)
 {
     exs_event_t events[64];
@@ -112,7 +111,7 @@ static void *play(void *arg)
     player_open(&s->player, s->socket, s->queue, s->serves, s->rounds, 20000, s->seed);
     while (!player_is_over(&s->player))
         serve(&w, s->way, 1 + (int)chance_below(&s->chance, 3));
-    /* A few wake-ups a round are the library's own; thousands would be a spin. */
+    /* The library causes a few wake-ups per round; thousands would mean that it spins. */
     ck_assert_msg(w.wakes <= 30 * s->rounds + 100, "%s woke up %d times for %d rounds", s->way->name, w.wakes,
                   s->rounds);
     player_close(&s->player);
@@ -149,7 +148,7 @@ START_TEST(no_lost_wakeup)
 }
 END_TEST
 
-/* The queues of the operations are not those of the connection, which nobody looks at. */
+/* The operations name other queues than those of the sockets. The threads do not poll the sockets' queues. */
 START_TEST(no_lost_wakeup_on_another_queue)
 {
     struct pair pair;
@@ -167,7 +166,7 @@ START_TEST(no_lost_wakeup_on_another_queue)
 }
 END_TEST
 
-/* Sockets of the blocking calls, whose queues nobody can see. */
+/* Sockets of blocking calls, whose queues the application cannot see. */
 START_TEST(no_lost_wakeup_on_blocking_sockets)
 {
     struct pair pair;
@@ -183,7 +182,7 @@ START_TEST(no_lost_wakeup_on_blocking_sockets)
 }
 END_TEST
 
-/* Both ends and one thread; one event at a time. */
+/* One thread serves both ends, one event at a time. */
 START_TEST(one_queue_for_both_ends)
 {
     struct inbox box;
@@ -206,7 +205,7 @@ START_TEST(one_queue_for_both_ends)
 }
 END_TEST
 
-/* Threads that share nothing but the library. */
+/* Two threads that share no queue and no socket. */
 static void *play_alone(void *arg)
 {
     struct inbox box;
@@ -277,7 +276,7 @@ END_TEST
 
 #define BURST 600
 
-/* Many operations at once: each event comes once, and those of a direction in order. */
+/* Many operations at once: each event arrives once, and those of one direction in order. */
 START_TEST(once_and_in_order)
 {
     struct pair pair;
@@ -302,7 +301,7 @@ START_TEST(once_and_in_order)
 }
 END_TEST
 
-/* Each operation's event is on the queue that the operation named, and on no other. */
+/* Each event arrives on the queue that its operation named, and on no other. */
 START_TEST(queue_of_each_operation)
 {
     struct pair pair;
@@ -331,7 +330,7 @@ START_TEST(queue_of_each_operation)
 }
 END_TEST
 
-/* Each drives the other's socket, since an operation there named it; deleted, both are gone all the same. */
+/* Each queue drives a socket of the other one, because operations named it. Both can be deleted all the same. */
 static void drive_each_other(void)
 {
     struct inbox boxes[2];
@@ -360,7 +359,7 @@ static void drive_each_other(void)
 
 START_TEST(two_that_drive_each_other)
 {
-    drive_each_other(); /* rdma-core keeps a device that was used once open */
+    drive_each_other(); /* first use: rdma-core keeps a device open that was used once */
     int before = count_fds();
 
     drive_each_other();
@@ -368,7 +367,8 @@ START_TEST(two_that_drive_each_other)
 }
 END_TEST
 
-/* As many events as the queue was made for wait in it; the descriptor is readable to the last. */
+/* A queue holds as many events as it was created for; its descriptor is readable until the last one is
+ * dequeued. */
 START_TEST(full_queue)
 {
     struct pair pair;
@@ -404,7 +404,7 @@ START_TEST(dequeue_timeout)
 
     pair_open(&pair, AF_INET, SOCK_STREAM);
     inbox_open(&other, 0);
-    for (int i = 0; i < 2; i++) { /* a queue with nothing, and that of a connection */
+    for (int i = 0; i < 2; i++) { /* a queue without sockets, and that of a connection */
         queue = i ? pair.client_box->queue : other.queue;
         double start = seconds_now();
         ck_assert_int_eq(exs_qdequeue(queue, &event, 1, &(struct timeval){0, 0}), 0);
@@ -432,7 +432,7 @@ static void *write_bytes(void *arg)
     return NULL;
 }
 
-/* One thread has receives in flight on the sockets that another sends from with blocking calls. */
+/* One thread has asynchronous receives pending on both sockets, while another thread sends with blocking calls. */
 START_TEST(blocking_beside_asynchronous)
 {
     struct pair pair;
@@ -467,7 +467,7 @@ static void *send_packets(void *arg)
     return NULL;
 }
 
-/* Several threads send on one socket: nothing is lost, doubled or torn. */
+/* Several threads send on one socket: each message arrives once and whole. */
 START_TEST(many_threads_one_socket)
 {
     struct pair pair;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_rdma.c - the seam on rdma-core, as far as it goes without a device: which addresses are a real device's,
- * and in what form it gets them.
+ * test_rdma.c - the device interface on rdma-core, as far as it can be tested without a device: which addresses
+ * it accepts for hardware devices, and in which form it passes them on.
  */
 #include "core/device/rdma/address.h"
 #include "check/support/support.h"
@@ -25,11 +25,11 @@ static struct sockaddr_storage address_of(const char *text)
     return address;
 }
 
-/* An identifier that rdma-core can't hand to the kernel: what gets as far as that is EBADF. */
+/* An identifier without an event channel: a call that reaches the kernel fails with EBADF. */
 static struct rdma_event_channel no_channel = {.fd = -1};
 static union {
     struct rdma_cm_id id;
-    char rest[4096]; /* rdma-core keeps its own behind it */
+    char rest[4096]; /* rdma-core's private data follows the identifier */
 } deaf;
 
 static struct rdma_cm_id *deaf_id(void)
@@ -68,7 +68,7 @@ static const char *const others[] = {
     "::2",     "2001:db8::1",     "fe80::1",   "7f00::1",   "::ffff:192.0.2.1",
 };
 
-/* The kernel takes loopback for any address, and the network would reach who listens there. */
+/* The kernel accepts a loopback address for any device, and the packets would reach another host. */
 START_TEST(loopback_is_not_a_real_devices)
 {
     for (int i = 0; i < COUNT(loopbacks); i++) {
@@ -98,7 +98,7 @@ static void is_as(const char *given, const char *taken)
     ck_assert_mem_eq(plain, &to, length);
 }
 
-/* A network device's addresses of IPv4 are known to it as such only. */
+/* Network devices know IPv4 addresses only as such, not as IPv6-mapped addresses. */
 START_TEST(mapped_addresses_are_plain)
 {
     is_as("::ffff:192.0.2.1", "192.0.2.1");

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_recalled.c - a peer in plain verbs, which forgets what it was told, or has EXS forget, in the middle of
- * a transfer: where two EXS seldom come to, since they answer at once.
+ * test_recalled.c - a raw peer in plain verbs recalls its advertisement, or EXS recalls one, in the middle of a
+ * transfer. Between two EXS endpoints this is rare, because they answer immediately.
  */
 #include "check/support/scene.h"
 
 #define HALF (BYTES / 2)
-#define REST 100     /* bytes that end the transfer, before the receive is full */
-#define ELEMENT 9000 /* bytes: none is copied together with another */
+#define REST 100     /* bytes that end the transfer before the receive is full */
+#define ELEMENT 9000 /* bytes; too long to be copied together with the next element */
 #define ELEMENTS 4
-#define FEW HELLO_CREDITS_MIN /* of which data and most control messages leave two */
+#define FEW HELLO_CREDITS_MIN /* data and most control messages leave two of them unused */
 
-/* EXS has heard all that was said. */
+/* EXS has processed everything that the peer sent. */
 static void heard(void)
 {
     ck_assert_int_eq(raw_status(&scene.raw), IBV_WC_SUCCESS);
@@ -31,7 +31,7 @@ static struct control receive(void *buffer)
     return raw_hear_control(&scene.raw, CONTROL_ADVERT);
 }
 
-/* So many bytes of the pattern, behind those that the receive has. */
+/* The peer writes this number of bytes of the pattern behind the `at` bytes that the receive already has. */
 static void fill(const struct control *advert, uint64_t at, uint32_t bytes, uint32_t flags)
 {
     struct control behind = *advert;
@@ -50,7 +50,8 @@ static void take_received(const void *buffer, int error, size_t length)
     ck_assert_uint_eq(event.exs_evt_union.exs_evt_xfer.exs_evt_length, length);
 }
 
-/* It is the peer's until the transfer ends, also where the peer has answered. */
+/* The buffer that is being filled belongs to the peer until the transfer ends, even if the peer has answered
+ * the recall. */
 START_TEST(what_is_being_filled_is_cancelled)
 {
     scene_open_type(SOCK_STREAM);
@@ -70,7 +71,8 @@ START_TEST(what_is_being_filled_is_cancelled)
 }
 END_TEST
 
-/* The one behind it is: what is being filled is told of anew when the transfer ends, and before that nothing. */
+/* The receive behind it is cancelled immediately. The rest of the buffer that is being filled is advertised
+ * again when the transfer ends, and nothing is advertised before that. */
 START_TEST(what_is_behind_is_cancelled)
 {
     char *behind = new_buffer(BYTES);
@@ -105,7 +107,7 @@ START_TEST(what_is_behind_is_cancelled)
 }
 END_TEST
 
-/* Two are cancelled before the peer has answered: it is asked once. */
+/* Two receives are cancelled before the peer answers: EXS sends one recall. */
 START_TEST(asked_once)
 {
     char *behind = new_buffer(BYTES);
@@ -119,7 +121,7 @@ START_TEST(asked_once)
     say(CONTROL_RECALLED, 0);
     take_received(scene.in, ECANCELED, 0);
     take_received(behind, ECANCELED, 0);
-    struct control advert = receive(scene.in); /* the next that is heard */
+    struct control advert = receive(scene.in); /* the next message to the peer */
 
     fill(&advert, 0, BYTES, 0);
     take_received(scene.in, 0, BYTES);
@@ -132,7 +134,7 @@ END_TEST
 
 static exs_xferfile_t elements[ELEMENTS];
 
-/* Two elements into a receive of the peer's that waits for all, and there are no more credits. */
+/* EXS sends two elements into an advertised receive with MSG_WAITALL, and then has no credits left. */
 static void begin_transfer(void)
 {
     struct hello hello = raw_hello(SOCK_STREAM);
@@ -166,7 +168,8 @@ static void hear_two_elements(bool last)
     hear_data(IMM_DIRECT | (last ? 0 : IMM_MORE) | ELEMENT);
 }
 
-/* Where the transfer was going it goes on to its end, and nothing else goes there, though there is room. */
+/* A transfer that has begun continues into the recalled buffer to its end. Later sends do not use that buffer,
+ * although it has space left. */
 START_TEST(what_is_being_sent)
 {
     begin_transfer();
@@ -184,8 +187,8 @@ START_TEST(what_is_being_sent)
 }
 END_TEST
 
-/* It is cut off, and nothing goes on with it: the peer is told of no end, neither of the transfer nor of the stream, but
- * sees that the connection breaks. */
+/* The transfer is cancelled in the middle. The peer gets neither its end nor the end of stream, but sees that
+ * the connection breaks. */
 START_TEST(what_was_cut_off_has_no_end)
 {
     begin_transfer();

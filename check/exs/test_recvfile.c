@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_recvfile.c - exs_recvfile: files by descriptor and by path and memory between them, filled by what the
- * peer sends, on its way through the ring buffer or written by the peer itself; where a range may begin and
- * end; the end of the stream; messages.
+ * test_recvfile.c - exs_recvfile: elements are files by descriptor, files by path, and memory. The peer's data
+ * arrive through the receive ring, or the peer writes directly into the mapped file. Tests where ranges start
+ * and end, the end of stream, and messages.
  */
 #include "check/support/files.h"
 
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 
 #define SEED 5
-#define GROUND 0x5A /* what was in a file before */
+#define GROUND 0x5A /* the old contents of files */
 
 static struct pair pair; /* of the running test, made by the fixture, as is the folder */
 static struct folder folder;
@@ -46,7 +46,7 @@ static void receive_files(const struct pair *on, exs_xferfile_t *vector, int cou
     must(exs_recvfile(on->server, vector, count, flags, on->server_box->queue, vector));
 }
 
-/* The event of that: good, with so many bytes and these flags. */
+/* Takes the event of that receive: without error, with this number of bytes and these flags. */
 static void files_came(const struct pair *on, const exs_xferfile_t *vector, int count, off_t length, int flags)
 {
     exs_event_t event = take_good(on->server_box, EXS_EVT_RECVFILE, on->server);
@@ -59,7 +59,7 @@ static void files_came(const struct pair *on, const exs_xferfile_t *vector, int 
     ck_assert_int_eq(done->exs_evt_flags, flags);
 }
 
-struct sending { /* the client's; the bytes are freed when they were sent */
+struct sending { /* a send of the client; its bytes are freed when it has completed */
     uint8_t *bytes;
     size_t length;
 };
@@ -90,7 +90,7 @@ static void shut_down(const struct pair *on)
 /* ---- Ranges -------------------------------------------------------------------------- */
 
 static const struct range {
-    off_t there, offset; /* bytes: the file's length before; where the range begins */
+    off_t there, offset; /* bytes: the file's length before; where the range starts */
     size_t length;
 } ranges[] = {
     {0, 0, 1},
@@ -110,7 +110,8 @@ static const struct range {
     {5, (off_t)5 << 30, 100001},
 };
 
-enum { WAITS, COMES_BEFORE, COMES_BETWEEN }; /* the receive, for the data; or the other way round */
+/* is the receive posted before the data, after it, or in between? */
+enum { WAITS, COMES_BEFORE, COMES_BETWEEN };
 
 static void fill_range(const struct range *range, bool named, int order)
 {
@@ -141,7 +142,7 @@ static void fill_range(const struct range *range, bool named, int order)
     file_has_value(fd, 0, (size_t)(range->offset < range->there ? range->offset : range->there), GROUND);
     if (range->there > end)
         file_has_value(fd, end, (size_t)(range->there - end), GROUND);
-    ck_assert_int_eq(lseek(fd, 0, SEEK_CUR), 0); /* where it was */
+    ck_assert_int_eq(lseek(fd, 0, SEEK_CUR), 0); /* the file offset is unchanged */
     close(fd);
 }
 
@@ -154,7 +155,7 @@ START_TEST(every_range)
 }
 END_TEST
 
-/* A hole before what came stays one. */
+/* A hole before the received range stays a hole. */
 START_TEST(between_far_ends)
 {
     int fd = folder_file(&folder, "file", 0);
@@ -172,7 +173,7 @@ START_TEST(between_far_ends)
 }
 END_TEST
 
-/* Memory, registered and not, long and short, and files by both names. */
+/* Registered and unregistered memory, long and short, and files by descriptor and by path. */
 START_TEST(mixture)
 {
     uint8_t *plain = new_buffer(100000), *registered = new_buffer(100000), few[10];
@@ -231,7 +232,7 @@ START_TEST(as_many_elements_as_may_be)
     for (int i = 0; i < EXS_XFV_MAX; i++)
         vector[i] = by_fd(fd, i * (off_t)part, part);
     receive_files(&pair, vector, EXS_XFV_MAX, 0);
-    close(fd); /* it was copied */
+    close(fd); /* the library has duplicated the descriptor */
     pair.server_box->beside = pair.client_box;
     sending = send_pattern(&pair, EXS_XFV_MAX * part, 0);
     files_came(&pair, vector, EXS_XFV_MAX, (off_t)(EXS_XFV_MAX * part), 0);
@@ -243,7 +244,7 @@ START_TEST(as_many_elements_as_may_be)
 }
 END_TEST
 
-/* Bytes behind the range are those of the receives behind it, of whatever kind. */
+/* Bytes behind the range go to the next receives, of whatever kind. */
 START_TEST(on_standby)
 {
     int fd = folder_file(&folder, "file", 0);
@@ -268,7 +269,7 @@ START_TEST(on_standby)
 }
 END_TEST
 
-/* Random ends, whoever is first. */
+/* Ranges with random ends; the receive or the send is posted first. */
 START_TEST(any_cut)
 {
     struct chance chance = chance_new();
@@ -300,11 +301,12 @@ START_TEST(any_cut)
 }
 END_TEST
 
-/* ---- The end ------------------------------------------------------------------------- */
+/* ---- End of stream ------------------------------------------------------------------- */
 
 static const size_t ends[] = {0, 1, 100, 8192, 8193, 65536, 65537, 131072, 300001, 4 * MIB, 9 * MIB + 7};
 
-/* An element without a length takes what there is; the file has no more than that, unless it had before. */
+/* An element without a length receives until the end of stream. The file then ends with the received bytes,
+ * unless it was longer before. */
 START_TEST(until_the_end)
 {
     size_t length = ends[_i / 3], memory = _i % 3 == 2 ? 1000 : 0;
@@ -336,7 +338,7 @@ START_TEST(until_the_end)
 }
 END_TEST
 
-/* The stream ends before the range: the file is no longer than what came. */
+/* The stream ends before the range does: the file ends with the received bytes. */
 START_TEST(ends_early)
 {
     size_t length = ends[_i];
@@ -352,7 +354,7 @@ START_TEST(ends_early)
     was_sent(&pair, &sending);
     file_has_length(fd, (off_t)length);
     file_has_pattern(fd, 0, length, SEED, 0);
-    receive_files(&pair, &one, 1, 0); /* and nothing more comes */
+    receive_files(&pair, &one, 1, 0); /* nothing more arrives */
     files_came(&pair, &one, 1, 0, EXS_EOF);
     file_has_length(fd, (off_t)length);
     close(fd);
@@ -389,7 +391,7 @@ END_TEST
 
 /* ---- Messages ------------------------------------------------------------------------ */
 
-/* Bytes of a message, and of the elements. */
+/* bytes of the message and of the elements */
 static const struct {
     size_t sent, memory, file;
 } messages[] = {
@@ -435,8 +437,8 @@ START_TEST(message)
 }
 END_TEST
 
-/* A second receive into the same file ends with less than it asked for: what the first one received stays, and
- * nothing else does. On a connection of its own, which ends, or on the same. */
+/* Two receives into one file. The second one ends with fewer bytes than requested: the file keeps the bytes of
+ * the first and is no longer than these. The second receive is on another connection, or on the same one. */
 START_TEST(beside_another)
 {
     const size_t half = 2 * MIB;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_recvfile_bad.c - exs_recvfile: files that are mapped, or can't be, or become shorter or longer
- * meanwhile; connections that end while a file is filled.
+ * test_recvfile_bad.c - exs_recvfile into files that are mapped or cannot be mapped, or that are truncated or
+ * extended during the receive; and connections that end while a file is filled.
  */
 #include "core/conn/conn.h"
 #include "core/sock/sock.h"
@@ -9,9 +9,9 @@
 
 #include <fcntl.h>
 
-/* ---- Mapped, or not ------------------------------------------------------------------ */
+/* ---- Mapped files -------------------------------------------------------------------- */
 
-/* Is the file mapped into this process, shared, to be written? */
+/* Returns whether the file is mapped into this process, shared and writable. */
 static bool is_mapped(const char *name)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
@@ -25,7 +25,7 @@ static bool is_mapped(const char *name)
     return found;
 }
 
-/* The client knows of a place at the server. */
+/* Returns whether the client has an advertisement of the server. */
 static bool is_advertised(void)
 {
     struct sock *sock = xs_sock_get_locked(pair.client);
@@ -41,8 +41,8 @@ static void until_advertised(void)
         inbox_pump(pair.server_box, WAIT_MS);
 }
 
-/* The peer writes into the file itself, where it can be mapped and registered: the embedded device registers
- * all. */
+/* The peer writes directly into a file that can be mapped and registered. The software device registers every
+ * mapping. */
 START_TEST(without_copies)
 {
     int file = folder_file(&folder, "mapped", 0), writes = open(folder_path(&folder, "mapped"), O_WRONLY);
@@ -68,9 +68,10 @@ START_TEST(without_copies)
 }
 END_TEST
 
-/* ---- A file that becomes shorter ----------------------------------------------------- */
+/* ---- Files that are truncated -------------------------------------------------------- */
 
-/* It is no SIGBUS, and it is told; but where it is copied into, the file just grows again. */
+/* A truncated mapped file is an error of the receive and causes no SIGBUS. A file that the library copies into
+ * grows again. */
 START_TEST(truncated)
 {
     bool copied = _i % 2 == 1;
@@ -103,7 +104,8 @@ START_TEST(truncated)
 }
 END_TEST
 
-/* When the peer has written all that is mapped, and we have not looked yet: it is told then, not at the end. */
+/* The file is truncated after the peer has filled the mapped window, and before this end has polled: the
+ * receive fails then, and not at its end. */
 START_TEST(truncated_late)
 {
     int file = folder_file(&folder, "file", 0);
@@ -134,7 +136,7 @@ START_TEST(truncated_late)
 }
 END_TEST
 
-/* When all is there already but the end. */
+/* The file is truncated when everything but the end of stream has arrived. */
 START_TEST(truncated_at_last)
 {
     int file = folder_file(&folder, "file", 0);
@@ -155,13 +157,13 @@ START_TEST(truncated_at_last)
     exs_event_t event = inbox_take(pair.server_box, EXS_EVT_RECVFILE, pair.server);
 
     ck_assert_int_eq(event.exs_evt_errno, mapped ? EIO : 0);
-    file_has_length(file, 1000); /* nothing is added to it */
+    file_has_length(file, 1000); /* the library does not extend it */
     free(bytes);
     close(file);
 }
 END_TEST
 
-/* Somebody else makes it longer: that stays. */
+/* Another writer extends the file: it keeps that length. */
 START_TEST(grown)
 {
     int file = folder_file(&folder, "file", 0);
@@ -182,10 +184,10 @@ START_TEST(grown)
 }
 END_TEST
 
-/* ---- The connection ends ------------------------------------------------------------- */
+/* ---- Connections that end ------------------------------------------------------------ */
 
-/* By us, by the peer, or by our shutting down reading: what came is in the file, which has no more than that.
- */
+/* The receive ends because of a close, of the peer's close, or of SHUT_RD. The received bytes are in the file,
+ * which ends with them. */
 START_TEST(ended)
 {
     int file = folder_file(&folder, "file", 0), before = count_fds();
@@ -276,7 +278,7 @@ END_TEST
 
 int main(void)
 {
-    setenv("EXS_MAP", "1", 1); /* on whichever device */
+    setenv("EXS_MAP", "1", 1); /* map files on every device */
     Suite *suite = suite_create("recvfile, what goes wrong");
     TCase *whole = add_bare_case(suite, "mapped or not", 20), *cut = add_bare_case(suite, "cut short", 20),
           *alone = add_bare_case(suite, "the peer is killed", 20);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_recvfile_full.c - exs_recvfile where a file can't be as long as what comes: the disk is full, or there
- * is a limit on the length of files, or on this one's. What could not be written is there for the next receive.
+ * test_recvfile_full.c - exs_recvfile into files that cannot grow to the length of the data: the disk is full,
+ * RLIMIT_FSIZE limits the process's files, or a seal limits this one. The next receive gets the bytes that
+ * could not be written.
  */
 #include "receiving.h"
 
@@ -24,7 +25,8 @@ static void write_line(const char *path, const char *line)
     close(fd);
 }
 
-/* Makes the user root of a new user namespace. Both of its ids are mapped: it can make no file with one that isn't. */
+/* Makes the user root of a new user namespace. Maps both ids, because files cannot be created with an unmapped
+ * one. */
 static bool enter_user_namespace(void)
 {
     uid_t user = geteuid();
@@ -41,7 +43,7 @@ static bool enter_user_namespace(void)
     return true;
 }
 
-/* A file system of the test, of that many bytes. False: the user may not mount one. */
+/* Mounts a tmpfs of this size. Returns false if the user may not mount one. */
 static bool mount_small(const char *where, size_t bytes)
 {
     char options[50];
@@ -54,7 +56,7 @@ static bool mount_small(const char *where, size_t bytes)
     return mount("tmpfs", where, "tmpfs", 0, options) == 0;
 }
 
-/* A user who may not mount can't try this; .ci/run does. */
+/* Without the right to mount the test is skipped; .ci/run runs it. */
 static bool cannot_mount(const char *where)
 {
     int why = errno;
@@ -66,8 +68,8 @@ static bool cannot_mount(const char *where)
     return true;
 }
 
-/* The disk is full in the first window, in a later one, in a short range, in an element after others, or from
- * the first byte on; with files that can't be mapped as well. */
+/* The disk is full in the first window, in a later one, in a short range, or at the first byte; also with files
+ * that cannot be mapped. */
 static const struct {
     size_t room, length; /* bytes */
 } full[] = {{1 * MIB, 3 * MIB}, {9 * MIB, 12 * MIB}, {1 * MIB, 0}, {64 * KIB, 70000}, {4096, 8000}};
@@ -111,7 +113,7 @@ START_TEST(full_disk)
     file_has_pattern(file, 0, room, SEED, 0);
     rest_comes(room, sent - room);
     take_good(pair.client_box, EXS_EVT_SEND, pair.client);
-    /* And with some room again there is some. */
+    /* now the disk has space again, and a receive succeeds */
     must(ftruncate(one.exs_xfv.exs_fdv.exs_fildes, 0));
     one.exs_xfv.exs_fdv.exs_length = 4096;
     receive_files(&one, 1, 0);
@@ -129,7 +131,7 @@ START_TEST(full_disk)
 }
 END_TEST
 
-/* A message to a full disk is lost behind what could be written, and only that. */
+/* The rest of a message that does not fit on the disk is lost; the connection continues. */
 START_TEST(message_to_full_disk)
 {
     folder_make(&folder);
@@ -156,10 +158,9 @@ START_TEST(message_to_full_disk)
 }
 END_TEST
 
-/* ---- A disk that is only read ---- */
+/* ---- A read-only disk ------------ */
 
-/* By its path: a descriptor that is open for writing has no such file system. What comes is the next receive's.
- */
+/* By path, because a file on a read-only disk cannot be open for writing. The next receive gets the data. */
 START_TEST(read_only)
 {
     char name[200];
@@ -184,7 +185,7 @@ END_TEST
 
 /* ---- A limit ------------------------------------------------------------------------- */
 
-/* A limit on the length of files is an error, and not the signal that it is to who writes beyond. */
+/* RLIMIT_FSIZE is an error of the receive, and does not raise SIGXFSZ as a write(2) beyond the limit would. */
 START_TEST(limited_length)
 {
     const size_t limit = 100000;
@@ -217,8 +218,8 @@ START_TEST(limited_length)
 }
 END_TEST
 
-/* Nor may what is there be written beyond it, by whichever way: where the peer is told of the file it is not told
- * of that. */
+/* In a file that is already longer than the limit, the bytes beyond it may not be overwritten either: the
+ * library does not copy there, and does not advertise them to the peer. */
 START_TEST(limited_in_a_long_file)
 {
     const size_t limit = 100000;
@@ -247,7 +248,7 @@ START_TEST(limited_in_a_long_file)
 }
 END_TEST
 
-/* A file that may not grow is filled as far as it goes: there is no way to write more, and nothing is lost. */
+/* A sealed file that may not grow is filled up to its length. The other bytes go to the next receive. */
 START_TEST(sealed)
 {
     int file = memfd_create("exs-sealed", MFD_ALLOW_SEALING);
@@ -270,9 +271,9 @@ START_TEST(sealed)
 }
 END_TEST
 
-/* ---- A limit that comes at the last moment ------------------------------------------- */
+/* ---- A limit that is set during the receive ------------------------------------------ */
 
-static rlim_t late_limit; /* bytes: from the next call that makes a file longer; 0: none */
+static rlim_t late_limit; /* bytes; set by the next call that extends a file; 0: none */
 
 static void limit_now(void)
 {
@@ -285,7 +286,7 @@ static void limit_now(void)
     must(setrlimit(RLIMIT_FSIZE, &limit));
 }
 
-/* As the test's own calls, before which the library's have nothing. */
+/* Replaces the C library's function, also for the test's own calls; they set no limit. */
 __attribute__((visibility("default"))) ssize_t pwrite(int fd, const void *bytes, size_t length, off_t offset)
 {
     ssize_t (*real)(int, const void *, size_t, off_t);
@@ -328,9 +329,9 @@ static bool is_blocked(void)
     return sigismember(&mask, SIGXFSZ);
 }
 
-/* Another thread, or another program, lowers it when the library has begun: no signal either; and one that the
- * program has blocked, and has waiting for itself, still does. Of others it is told as before. By copies, where the
- * file had a window, or none; and when the window's blocks are allocated. */
+/* Another thread or process lowers the limit after the library has checked it. That raises no signal either. A
+ * SIGXFSZ that the program has blocked and that is pending stays pending. The limit is met by copying with a
+ * window, by copying without one, or by allocating the window's blocks. */
 START_TEST(limited_at_last)
 {
     const size_t limit = 100000;
@@ -377,7 +378,7 @@ END_TEST
 
 int main(void)
 {
-    setenv("EXS_MAP", "1", 1); /* on whichever device */
+    setenv("EXS_MAP", "1", 1); /* map files on every device */
     Suite *suite = suite_create("recvfile, no room");
     TCase *room = add_bare_case(suite, "no room", 20), *full_up = add_bare_case(suite, "a full disk", 20);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_recvfile_large.c - exs_recvfile where numbers are large: elements of 1 GiB and around it, files beyond
- * 4 GiB, sparse ones. Those that take long with EXS_LONG=1; always the same limits where little is moved.
+ * test_recvfile_large.c - exs_recvfile with large numbers: elements around 1 GiB, files beyond 4 GiB, sparse
+ * files. Tests that move few bytes always run; those that move many run only if EXS_LONG is set.
  */
 #include "receiving.h"
 
@@ -35,10 +35,10 @@ static void send_bytes(size_t length)
     free(bytes);
 }
 
-/* ---- Little is moved ----------------------------------------------------------------- */
+/* ---- Few bytes ----------------------------------------------------------------------- */
 
-/* An open end has room for no more than a file can have: behind that it is EFBIG, and the rest is for the next
- * receive; the end of the stream at that place is just the end. */
+/* An element without a length receives no more than the longest possible file can hold. More bytes are EFBIG,
+ * and the next receive gets them; an end of stream at that place is no error. */
 START_TEST(no_room_behind)
 {
     const off_t last = INT64_MAX - 10;
@@ -70,8 +70,7 @@ START_TEST(no_room_behind)
 }
 END_TEST
 
-/* The longest element without EXS_BIGFILE may be asked for, and one byte more with it, and the stream end
- * early. */
+/* The longest element without EXS_BIGFILE, and longer ones with it; the stream ends early. */
 START_TEST(longest_asked_for)
 {
     static const off_t more[] = {-1, 0, 1, 4, 4 * GIB};
@@ -91,7 +90,7 @@ START_TEST(longest_asked_for)
 }
 END_TEST
 
-/* ---- Much is moved: EXS_LONG=1 ------------------------------------------------------- */
+/* ---- Many bytes: EXS_LONG ------------------------------------------------------------ */
 
 static int sparse_file(const char *name, off_t length)
 {
@@ -103,7 +102,7 @@ static int sparse_file(const char *name, off_t length)
     return file;
 }
 
-/* Of all bytes of a file, in their order. */
+/* Returns a checksum of the file's bytes, which depends on their order. */
 static uint64_t digest(int file)
 {
     uint64_t *bytes = malloc(4 * MIB), sum = UINT64_C(0xcbf29ce484222325);
@@ -157,7 +156,8 @@ START_TEST(sparse)
 }
 END_TEST
 
-/* One byte more than an open end takes without EXS_BIGFILE: EFBIG, and that byte is there for the next. */
+/* One byte more than an element without a length receives without EXS_BIGFILE: EFBIG, and the next receive gets
+ * that byte. */
 START_TEST(one_byte_more)
 {
     int from = sparse_file("from", GIB + 1), to = folder_file(&folder, "to", 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_recvfile_refused.c - exs_recvfile: the calls that are refused, which take nothing from the stream and
- * keep nothing open; and files that may be written, but not read.
+ * test_recvfile_refused.c - exs_recvfile calls that fail: they consume nothing of the stream and keep no
+ * descriptor open. Also files that may be written but not read.
  */
 #include "receiving.h"
 
@@ -9,7 +9,7 @@
 #include <limits.h>
 #include <sys/stat.h>
 
-/* ---- What is refused ----------------------------------------------------------------- */
+/* ---- Calls that fail ----------------------------------------------------------------- */
 
 static void refused_flags(exs_xferfile_t element, int flags, int error)
 {
@@ -47,10 +47,11 @@ START_TEST(wrong_ranges)
         refused(i ? by_fd(file, 0, EXS_FILE_MAX + 4) : by_path(name, 0, EXS_FILE_MAX + 4), EFBIG);
         refused(i ? by_fd(file, 7, EXS_FILE_MAX + 1) : by_path(name, 7, EXS_FILE_MAX + 1), EFBIG);
     }
-    exs_xferfile_t vector[] = {by_fd(file, 0, 0), by_fd(file, 0, 10)}; /* nothing can come behind all */
+    /* no element may follow one without a length */
+    exs_xferfile_t vector[] = {by_fd(file, 0, 0), by_fd(file, 0, 10)};
 
     must_fail(exs_recvfile(pair.server, vector, 2, 0, pair.server_box->queue, NULL), EINVAL);
-    vector[0] = vector[1] = by_fd(file, 0, INT64_MAX); /* together more than an event can say */
+    vector[0] = vector[1] = by_fd(file, 0, INT64_MAX); /* together more bytes than an event can report */
     must_fail(exs_recvfile(pair.server, vector, 2, EXS_BIGFILE, pair.server_box->queue, NULL), EINVAL);
     nothing_was_taken();
     file_has_length(file, 100);
@@ -120,7 +121,7 @@ START_TEST(not_a_file)
     refused(by_fd(pair.server, 0, 10), ENODEV);
     refused(by_path(folder.path, 0, 10), EISDIR);
     refused(by_path(fifo, 0, 10), ENODEV); /* and does not wait for a reader */
-    ck_assert(!file_was_opened(watch));    /* who waits at the other end must not go on */
+    ck_assert(!file_was_opened(watch));    /* opening it would wake a process that waits at the other end */
     must(close(open(fifo, O_RDWR | O_CLOEXEC)));
     ck_assert(file_was_opened(watch));
     close(watch);
@@ -135,7 +136,7 @@ START_TEST(not_a_file)
 }
 END_TEST
 
-/* A call that fails keeps no descriptor, nor does one that is done. */
+/* Neither a call that fails nor a receive that has completed keeps a descriptor open. */
 START_TEST(no_descriptor_stays)
 {
     int file = folder_file(&folder, "file", 0), before = count_fds();
@@ -150,13 +151,13 @@ START_TEST(no_descriptor_stays)
         take_good(pair.server_box, EXS_EVT_RECVFILE, pair.server);
         take_good(pair.client_box, EXS_EVT_SEND, pair.client);
         free(bytes);
-        ck_assert_int_le(count_fds(), before); /* queues may give some of theirs back */
+        ck_assert_int_le(count_fds(), before); /* queues may close some of their descriptors */
     }
     close(file);
 }
 END_TEST
 
-/* A message must know how long it may be. */
+/* The element of a message needs a length. */
 START_TEST(message_without_end)
 {
     struct pair on;
@@ -170,7 +171,7 @@ START_TEST(message_without_end)
 }
 END_TEST
 
-/* A path that may be written and not read; to root both are one. */
+/* A path that may be written and not read. Root may do both. */
 START_TEST(write_only_path)
 {
     int file = folder_file(&folder, "file", 0);

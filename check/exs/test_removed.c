@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_removed.c - a device is taken away under what goes on there, as rdma-core and the kernel do it: the
- * connection manager tells so, calls fail, and nothing says what became of what was posted. On the device in
- * memory (check/fuzz/mock.h), which sees to it that nothing of a context outlives it.
+ * test_removed.c - a device is removed while it is in use, as rdma-core and the kernel report it: the
+ * connection manager has an event, calls fail, and posted work requests get no completions. Uses the device in
+ * memory (check/fuzz/mock.h), which checks that no object of a context outlives it.
  */
 #include "in_memory.h"
 
@@ -15,7 +15,7 @@ static void begin(void)
     memory_begin(&config);
 }
 
-/* ---- What happens ------------------------------------------------------------------------------------- */
+/* ---- The removal -------------------------------------------------------------------------------------- */
 
 static struct ibv_context *replace(void)
 {
@@ -52,7 +52,7 @@ static int listen_somewhere(exs_acceptaddr_t *element)
     return listener;
 }
 
-/* Of any device, or of this one. NULL: none. */
+/* Finds a listening identifier of this device, or of any device if NULL. Returns NULL if there is none. */
 static struct mock_id *find_listening(const struct device *device)
 {
     struct mock_id *id;
@@ -85,8 +85,8 @@ static void tell_of_removal(struct mock_id *id)
 
 enum { AT_ONCE, TOLD_FIRST, SLOWLY, ORDERS };
 
-/* From the first word of it to the last that is needed. Until nothing of an operation's memory is in the
- * device's hands, it is not done. */
+/* The removal, in three orders of its steps. An operation does not complete while the device may still access
+ * its memory. */
 static void take_away(struct ibv_context *context, int order)
 {
     if (order == SLOWLY) {
@@ -128,7 +128,8 @@ START_TEST(each_operation_ends_once)
 }
 END_TEST
 
-/* Beside the one that is gone and in its place, which is where the one after that comes. */
+/* A new device serves connections while those of a removed one still exist, and takes its place. Three removals
+ * in a row. */
 START_TEST(another_device_serves)
 {
     int socket = connect_one(), other;
@@ -183,9 +184,9 @@ START_TEST(a_close_ends)
 }
 END_TEST
 
-/* ---- On their way ---------------------------------------------------------------------------------------- */
+/* ---- Connections that are being established -------------------------------------------------------------- */
 
-/* In each step: the news of it, or of the removal, comes first. */
+/* In each step of the connection's setup: the event of the step or that of the removal is first. */
 START_TEST(another_device_is_tried)
 {
     int socket = begin_to_connect(), steps = _i / 2;
@@ -209,7 +210,7 @@ START_TEST(no_other_device_is_left)
 {
     struct mock_id *id;
 
-    mock_config.cm_unreachable = true; /* by the first */
+    mock_config.cm_unreachable = true; /* at the first device */
     int socket = begin_to_connect();
 
     go_on_connecting(2);
@@ -222,7 +223,7 @@ START_TEST(no_other_device_is_left)
 }
 END_TEST
 
-/* Of what was half-open nobody has heard. */
+/* The application does not see that a half-open connection was dropped: its accept keeps waiting. */
 START_TEST(an_accept_waits_on)
 {
     exs_acceptaddr_t element = {0};

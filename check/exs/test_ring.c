@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_ring.c - ring buffers that grow on a long path, and pending short sends that travel together: bytes stay whole and in
- * order, also where two rings are in use, and no peer gets more memory than the bounds allow.
+ * test_ring.c - receive rings that grow on paths with a long round-trip time, and pending short sends that
+ * share messages: bytes arrive whole and in order, also while two rings are in use, and no peer gets more
+ * memory than the limits allow.
  *
- * Both ends are in this process. That a path is long is written into the sender's measurement.
+ * Both ends are in this process. The test writes the round-trip time into the sender's measurement.
  */
 #include "check/support/scene.h"
 #include "check/support/support.h"
 #include "core/base/clock.h"
 #include "inside.h"
 
-#define PIECE 8000               /* bytes of a receive; short and not registered, so it is never advertised */
+#define PIECE 8000               /* bytes of a receive; short and unregistered, so it is never advertised */
 #define TOTAL ((size_t)48 << 20) /* bytes; enough for all larger rings */
 #define SHORT 100
 #define MANY 600
-#define MIDDLE 60000 /* bytes: a send that travels alone, unless the path is long */
-#define GROWN 8      /* times that a ring is larger than the one before it */
+#define MIDDLE 60000 /* bytes of a send that shares no message, unless the path is long */
+#define GROWN 8      /* factor by which a ring grows */
 
-/* The sockets of a further connection. */
+/* the sockets of another connection */
 struct ends {
     int client, server;
 };
@@ -44,7 +45,8 @@ static void end(void)
     free(out);
 }
 
-/* From now on the client takes the path for one with round trips of ten seconds, and measures no other. */
+/* From now on the client takes its path to have a round-trip time of ten seconds, and does not measure it
+ * again. */
 static void make_long(void)
 {
     struct conn *conn = conn_of(pair.client);
@@ -56,7 +58,7 @@ static void make_long(void)
     conn->path.until = conn->sq_head + (1u << 30);
 }
 
-/* Sends the next bytes of the pattern, and counts the sends that are outstanding. */
+/* Sends the next bytes of the pattern, and counts the outstanding sends. */
 static void send_burst(size_t length)
 {
     ck_assert_uint_le(sent + length, TOTAL);
@@ -65,7 +67,7 @@ static void send_burst(size_t length)
     bursts++;
 }
 
-/* How many bytes came; they are checked. */
+/* Receives bytes, checks them, and returns their number. */
 static size_t receive(size_t length, int flags)
 {
     must(exs_recv(pair.server, in, length, flags, pair.server_box->queue, NULL, NULL));
@@ -78,7 +80,7 @@ static size_t receive(size_t length, int flags)
     return bytes;
 }
 
-/* As an application receives: any length, and some receives peek, or wait for all of their bytes. */
+/* Receives as an application might: any length, sometimes with MSG_PEEK or MSG_WAITALL. */
 static void receive_some(void)
 {
     size_t length = chance_below(&chance, 3) > 0 ? PIECE : chance_size(&chance, 1, PIECE);
@@ -101,7 +103,8 @@ static void receive_all(void)
         take_good(pair.client_box, EXS_EVT_SEND, pair.client);
 }
 
-/* The peer fills its ring, and more; it gets a larger one while the old one still holds bytes, and writes there. */
+/* The client sends more than the server's ring holds. It gets a larger ring while the old one still holds
+ * bytes, and uses that. */
 static void use_two_rings(void)
 {
     const struct conn *conn = conn_of(pair.server);
@@ -139,14 +142,14 @@ START_TEST(it_grows_to_its_bound)
         receive_all();
     }
     ck_assert_uint_eq(conn->recv_ring_size, RING_MAX);
-    send_burst(RING_MAX + RING_MAX / 8); /* once around, and more */
+    send_burst(RING_MAX + RING_MAX / 8); /* once around the ring, and more */
     receive_all();
     ck_assert_uint_eq(conn->recv_ring_size, RING_MAX);
     ck_assert_ptr_eq(conn->next_ring.data, NULL);
 }
 END_TEST
 
-/* Where the path is short, or the application has chosen a size. */
+/* A ring does not grow if the path is short, or if the application has set its size (SO_RCVBUF). */
 START_TEST(it_does_not_grow)
 {
     int bytes = RECV_RING_SIZE;
@@ -159,7 +162,7 @@ START_TEST(it_does_not_grow)
                      &pair.server);
         make_long();
     } else {
-        conn_of(pair.client)->path.is_measured = false; /* as when it was measured */
+        conn_of(pair.client)->path.is_measured = false; /* measured, and short */
     }
     send_burst(RECV_RING_SIZE * 11 / 8);
     receive_all();
@@ -168,7 +171,7 @@ START_TEST(it_does_not_grow)
 }
 END_TEST
 
-/* The sender ends its half. */
+/* The sender shuts down its direction: the end of stream arrives behind the bytes of both rings. */
 START_TEST(the_end_comes_behind_both_rings)
 {
     make_long();
@@ -180,7 +183,7 @@ START_TEST(the_end_comes_behind_both_rings)
 }
 END_TEST
 
-/* The sender cancels what it could not send yet: what it did send comes, and no more. */
+/* The sender cancels what it could not send yet. The receiver gets exactly the bytes that were sent. */
 START_TEST(a_cancel_keeps_what_both_rings_hold)
 {
     size_t length = RECV_RING_SIZE * 32, whole;
@@ -203,7 +206,7 @@ START_TEST(a_cancel_keeps_what_both_rings_hold)
 }
 END_TEST
 
-/* The receiver closes, and takes neither ring's bytes. */
+/* The receiver closes with bytes in both rings. */
 START_TEST(a_close_frees_both_rings)
 {
     make_long();
@@ -211,14 +214,14 @@ START_TEST(a_close_frees_both_rings)
     send_burst(RECV_RING_SIZE * 8);
     close_socket(pair.server_box, pair.server);
     for (; bursts > 0; bursts--)
-        inbox_take(pair.client_box, EXS_EVT_SEND, pair.client); /* as far as it was sent, without error */
+        inbox_take(pair.client_box, EXS_EVT_SEND, pair.client); /* may have completed without error, or not */
     close_socket(pair.client_box, pair.client);
     connect_ends(pair.listener, SOCK_STREAM, &pair.address, pair.client_box, pair.server_box, &pair.client,
                  &pair.server);
 }
 END_TEST
 
-/* One byte goes from the client to the server. */
+/* Sends one byte from the client to the server. */
 static void exchange_byte(const struct ends *ends)
 {
     must(exs_send(ends->client, out, 1, 0, pair.client_box->queue, NULL, NULL));
@@ -227,7 +230,7 @@ static void exchange_byte(const struct ends *ends)
     take_good(pair.server_box, EXS_EVT_RECV, ends->server);
 }
 
-/* The client asks for a larger ring, and uses it if it gets one. Returns the size of the server's ring. */
+/* The client requests a larger ring, and uses it if it gets one. Returns the size of the server's ring. */
 static uint64_t ask_for_ring(const struct ends *ends)
 {
     const struct conn *conn = conn_of(ends->server);
@@ -239,14 +242,14 @@ static uint64_t ask_for_ring(const struct ends *ends)
     return conn->recv_ring_size;
 }
 
-/* All rings of the process that have grown have a bound together. A ring that is replaced counts until it is empty. */
+/* All rings of the process that have grown share one limit. A ring that was replaced counts until it is empty. */
 START_TEST(all_rings_together_have_a_bound)
 {
     struct ends ends[RINGS_MAX / RING_MAX];
     const int last = sizeof ends / sizeof *ends - 1;
 
     if (on_rdma())
-        return; /* an adapter would pin all of it */
+        return; /* an adapter would pin all this memory */
     for (int i = 0; i <= last; i++) {
         connect_ends(pair.listener, SOCK_STREAM, &pair.address, pair.client_box, pair.server_box,
                      &ends[i].client, &ends[i].server);
@@ -263,12 +266,12 @@ START_TEST(all_rings_together_have_a_bound)
 }
 END_TEST
 
-/* Those that have to wait share messages; the events come one by one, and in order. */
+/* Sends that have to wait share messages. Each has its own event, and the events arrive in order. */
 START_TEST(short_sends_travel_together)
 {
     const struct conn *conn = conn_of(pair.client);
     uint32_t before = conn->sq_tail;
-    size_t length = SHORT * (size_t)(_i ? 41 : 1); /* 4,100 bytes are registered for each send */
+    size_t length = SHORT * (size_t)(_i ? 41 : 1); /* sends of 4,100 bytes are registered one by one */
 
     for (intptr_t i = 0; i < MANY; i++)
         must(exs_send(pair.client, out + (size_t)i * length, length, 0, pair.client_box->queue, (void *)(i + 1),
@@ -286,8 +289,8 @@ START_TEST(short_sends_travel_together)
 }
 END_TEST
 
-/* Sends of registered memory that have to wait, on a short and on a long path: messages are what a round trip is short
- * of, so on a long one longer sends share them. On a short one they share no message with short sends either. */
+/* Pending sends of registered memory. On a long path the number of messages per round trip limits the
+ * throughput, so longer sends share messages, too. On a short path they do not, not even with short sends. */
 START_TEST(longer_sends_travel_together_on_a_long_path)
 {
     const struct conn *conn = conn_of(pair.client);
@@ -324,7 +327,7 @@ START_TEST(longer_sends_travel_together_on_a_long_path)
 }
 END_TEST
 
-/* The first data of a connection measure a round trip, also where they need not wait. */
+/* The first data on a connection measure a round trip, also if they need not wait. */
 START_TEST(the_first_data_measure_the_path)
 {
     const struct path *path = &conn_of(pair.client)->path;
@@ -334,15 +337,15 @@ START_TEST(the_first_data_measure_the_path)
     receive_all();
     ck_assert_uint_eq(path->trips, 1);
     ck_assert(!path->times_trip);
-    ck_assert_int_eq(path->is_measured,
-                     path->trip >= NS_PER_S / 1000); /* a short one is not measured further */
+    ck_assert_int_eq(path->is_measured, path->trip >= NS_PER_S / 1000); /* a short path is not measured again */
     send_burst(SHORT);
     receive_all();
     ck_assert_uint_eq(path->trips, 1);
 }
 END_TEST
 
-/* Each receive gets one message, although all of them have waited for the first receive, and it has room for all. */
+/* SEQPACKET: each receive gets one message, although all messages waited for the first receive, which could
+ * hold all of them. */
 START_TEST(messages_stay_apart)
 {
     struct pair messages;
@@ -366,9 +369,9 @@ START_TEST(messages_stay_apart)
 }
 END_TEST
 
-/* ---- A peer that asks for more than there is ---------------------------------------------------------- */
+/* ---- A peer that requests more than it may have ------------------------------------------------------- */
 
-/* The raw peer says that it knows growing rings. */
+/* The raw peer announces that it supports growing rings. */
 static void open_growing(void)
 {
     struct hello hello = raw_hello(SOCK_STREAM);
@@ -382,7 +385,7 @@ static void want_ring(void)
     raw_control(&scene.raw, (struct control){.type = CONTROL_RING_WANTED});
 }
 
-/* A new ring of this length comes, and is used. */
+/* EXS offers a new ring of this length, and the peer uses it. */
 static void use_ring(uint64_t length)
 {
     struct control ring = raw_hear_control(&scene.raw, CONTROL_RING);
@@ -424,7 +427,7 @@ START_TEST(nobody_gets_more_than_the_bound)
 }
 END_TEST
 
-/* One is offered at a time, and none while the application does not receive what the ring holds. */
+/* EXS offers one ring at a time, and none while the application does not receive what the ring holds. */
 START_TEST(one_ring_at_a_time)
 {
     open_growing();
@@ -444,8 +447,8 @@ START_TEST(one_ring_at_a_time)
 }
 END_TEST
 
-/* Data in a ring that was not offered, twice in one that was, while the old one is empty or not, or more than one
- * holds. */
+/* The connection breaks if the peer writes to a ring that was not offered, switches to an offered one twice,
+ * while the old one is empty or not, or writes more than a ring holds. */
 START_TEST(a_ring_that_was_not_offered)
 {
     open_growing();
@@ -461,7 +464,7 @@ START_TEST(a_ring_that_was_not_offered)
         raw_data(&scene.raw, IMM_NEW_RING | 1);
     }
     raw_data(&scene.raw, IMM_NEW_RING | (_i == 2 ? RECV_RING_SIZE * GROWN + 1 : 5));
-    if (_i == 3) { /* what came before is received, but only after the connection has broken */
+    if (_i == 3) { /* earlier data can be received after the connection has broken */
         inbox_quiet(&scene.box, QUIET_MS);
         must(exs_recv(scene.server, in, 2, MSG_WAITALL, scene.box.queue, NULL, NULL));
         take_good(&scene.box, EXS_EVT_RECV, scene.server);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_roce_hosts.c - EXS's own connections between two hosts where EXS_ROCE asks for RoCE's port: what it
- * costs those who don't need it, IPv6 alone, what is lost of a handshake, who notices that a host is gone, and
- * what a flood of requests does to others. The hosts are network namespaces, each end a process, and the test
- * hears the cable between them.
+ * test_roce_hosts.c - EXS connections between two hosts when EXS_ROCE enables RoCE's UDP port: what it costs
+ * connections that do not need it, hosts with IPv6 only, a lost message of the handshake, detection of a host
+ * that is gone, and a flood of requests. The hosts are network namespaces, each end is a process, and the test
+ * captures the packets between them.
  */
 #include "check/support/support.h"
 
@@ -32,7 +32,7 @@
 
 #define PORT 7471
 #define CONNECTIONS 20
-#define PROBE_S 8 /* what exs(7) says: how often an idle peer is asked for, at most */
+#define PROBE_S 8 /* s; the longest time between keepalive probes of an idle peer, from exs(7) */
 #define FLOOD 1000
 
 static struct address at(const char *text)
@@ -42,7 +42,7 @@ static struct address at(const char *text)
     struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&address.storage;
 
     in->sin_family = AF_INET;
-    in->sin_port = htons(PORT); /* at the same place in both */
+    in->sin_port = htons(PORT); /* at the same offset in sockaddr_in and sockaddr_in6 */
     if (strchr(text, ':') == NULL) {
         ck_assert_int_eq(inet_pton(AF_INET, text, &in->sin_addr), 1);
         return address;
@@ -53,9 +53,9 @@ static struct address at(const char *text)
     return address;
 }
 
-/* ---- The cable ------------------------------------------------------------------------------- */
+/* ---- Captured packets ------------------------------------------------------------------------ */
 
-/* Heard at the far end. */
+/* packet socket in the far host's namespace */
 static int cable;
 
 static void hear_cable(void)
@@ -78,7 +78,7 @@ struct packet {
     unsigned source, destination; /* ports */
 };
 
-/* The next one by IPv4. False: there is none. */
+/* Returns the next captured IPv4 packet. False: there is none. */
 static bool next_packet(struct packet *packet)
 {
     static unsigned char bytes[65536];
@@ -99,13 +99,13 @@ static bool next_packet(struct packet *packet)
     return false;
 }
 
-/* ---- The hosts ------------------------------------------------------------------------------- */
+/* ---- Hosts ----------------------------------------------------------------------------------- */
 
 struct host {
     const char *roce; /* EXS_ROCE */
     bool far;
-    int connections; /* of one that connects */
-    bool by_events;  /* it accepts */
+    int connections; /* number of connections that it opens */
+    bool by_events;  /* accepts asynchronously */
     bool by_ipv6;
     bool speechless; /* sends no RTU */
 };
@@ -130,7 +130,7 @@ static void go_to(const struct host *host)
     must(exs_init(EXS_VERSION));
 }
 
-/* Takes one after the other, each until it ends; without end. */
+/* Accepts connections one after the other, each until its end, for ever. */
 static void serve(int fd, void *arg)
 {
     const struct host *host = arg;
@@ -151,7 +151,7 @@ static void serve(int fd, void *arg)
     }
 }
 
-/* So many, one after the other; tells what the quickest took, in seconds. */
+/* Opens this number of connections, one after the other. Tells the parent the shortest time, in seconds. */
 static void connect_again_and_again(int fd, void *arg)
 {
     const struct host *host = arg;
@@ -180,16 +180,16 @@ static void start_server(struct child *server, struct host *host)
     hear(server->fd, &ready, 1);
 }
 
-/* ---- What it costs --------------------------------------------------------------------------- */
+/* ---- Costs ----------------------------------------------------------------------------------- */
 
 struct cost {
-    int begun;     /* connections by TCP, each of two packets */
-    int words[16]; /* of the connection manager's, by their types (cm_message.h) */
-    int roce;      /* packets to or from RoCE's port */
+    int begun;     /* SYN packets: two for each TCP connection */
+    int words[16]; /* messages of the connection manager, by type (cm_message.h) */
+    int roce;      /* packets from or to RoCE's port */
     double least;
 };
 
-/* The words of a segment. How many of them end a connection is the two ends' race. */
+/* Counts the messages in a TCP segment, except DREQ: how many of these end a connection depends on timing. */
 static void count_words(struct cost *cost, const unsigned char *bytes, size_t length)
 {
     int size;
@@ -236,7 +236,7 @@ static struct cost cost_of(const char *roce)
     return cost;
 }
 
-/* Two of ours find each other by TCP, as ever: no packet more, and no millisecond. */
+/* Two EXS hosts connect through TCP with EXS_ROCE as they do without: the same packets, in the same time. */
 START_TEST(costs_two_of_ours_nothing)
 {
     struct cost off, automatic;
@@ -255,13 +255,13 @@ START_TEST(costs_two_of_ours_nothing)
 }
 END_TEST
 
-/* ---- A last word that is lost ---------------------------------------------------------------- */
+/* ---- A lost final message -------------------------------------------------------------------- */
 
-#define RTU_AT (ROCE_BTH + ROCE_DETH + 16) /* a management datagram's attribute */
+#define RTU_AT (ROCE_BTH + ROCE_DETH + 16) /* offset of a management datagram's attribute */
 
 static bool speechless; /* this process sends no RTU */
 
-/* In place of the system's, for the library. */
+/* Replaces the system's function for the library. */
 __attribute__((visibility("default"))) ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
     static ssize_t (*_Atomic real)(int, const struct msghdr *, int);
@@ -280,7 +280,7 @@ __attribute__((visibility("default"))) ssize_t sendmsg(int fd, const struct msgh
     return atomic_load(&real)(fd, message, flags);
 }
 
-/* Sends a byte at once, and has it back. */
+/* Sends a byte immediately after the connect, and receives it back. */
 static void speak(int fd, void *arg)
 {
     const struct host *host = arg;
@@ -310,7 +310,7 @@ static int accept_one(int listener, const struct host *host)
     return take_good(&box, EXS_EVT_ACCEPT, listener).exs_evt_union.exs_evt_accept.exs_evt_newsocket;
 }
 
-/* Takes one, gives what it says back, and waits for its end. */
+/* Accepts one connection, returns its byte, and waits for the end of stream. */
 static void echo(int fd, void *arg)
 {
     const struct host *host = arg;
@@ -346,7 +346,7 @@ static void speak_and_echo(struct host *near, struct host *far)
     child_join(&server);
 }
 
-/* Who listens may never hear that the other is ready; what it sends says so. */
+/* The listener never gets the RTU. The client's data establish the connection instead. */
 START_TEST(data_is_as_good_as_the_last_word)
 {
     struct host near = {.roce = "only", .speechless = true},
@@ -362,7 +362,7 @@ static void move_to_ipv6(void)
         perror("IPv6 addresses");
 }
 
-/* Hosts that have no IPv4. */
+/* Hosts without IPv4 addresses. */
 START_TEST(by_ipv6_alone)
 {
     struct host near = {.roce = _i == 0 ? "only" : "on", .by_ipv6 = true},
@@ -374,7 +374,7 @@ END_TEST
 
 /* ---- A host that is gone --------------------------------------------------------------------- */
 
-/* Connects and does nothing more. */
+/* Connects and waits. */
 static void connect_and_wait(int fd, void *arg)
 {
     const struct host *host = arg;
@@ -399,8 +399,7 @@ static bool is_probe(const struct packet *packet)
            roce.dma_length == 0;
 }
 
-/* Where there is no TCP connection over which the kernel would ask, the library does: each of two that do
- * nothing is asked for by the other. */
+/* Without a TCP connection, on which the kernel would send keepalives, the library probes an idle peer. */
 START_TEST(an_idle_peer_is_asked_for)
 {
     struct host near = {.roce = "only"}, far = {.roce = "only", .far = true};
@@ -430,7 +429,7 @@ END_TEST
 
 /* ---- Floods ---------------------------------------------------------------------------------- */
 
-/* From the far host to queue pair 1 of the near one. Nobody hears what is answered. */
+/* Sends `count` requests from the far host to queue pair 1 of the near one. Nothing receives the answers. */
 static void flood(int count, const unsigned char *hello, size_t length)
 {
     struct soft_path path = {.local.in = {.sin_family = AF_INET}, .remote.in = {.sin_family = AF_INET}};
@@ -456,7 +455,7 @@ static void flood(int count, const unsigned char *hello, size_t length)
     close(fd);
 }
 
-/* Accepts whatever comes, and closes it at once. */
+/* Accepts connections and closes each immediately. */
 static void receive_visitors(int fd, void *arg)
 {
     const struct host *host = arg;
@@ -480,7 +479,7 @@ static void receive_visitors(int fd, void *arg)
     }
 }
 
-/* A thousand requests, of which nobody wants anything, and then one who does. */
+/* A client connects after a thousand requests that nothing follows. */
 START_TEST(a_flood_harms_nobody)
 {
     struct host near = {.roce = "on"}, far = {.roce = "only", .far = true, .connections = 1};
@@ -512,7 +511,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tcase, data_is_as_good_as_the_last_word, 0, 2);
     tcase_add_test(tcase, an_idle_peer_is_asked_for);
     tcase_add_test(tcase, a_flood_harms_nobody);
-    tcase = add_bare_case(suite, "IPv6 alone", 20); /* the last, since the hosts stay so */
+    tcase = add_bare_case(suite, "IPv6 alone", 20); /* the last case, because the hosts keep only IPv6 */
     tcase_add_unchecked_fixture(tcase, move_to_ipv6, NULL);
     tcase_add_loop_test(tcase, by_ipv6_alone, 0, 2);
     return suite;

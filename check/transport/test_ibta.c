@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_ibta.c - the transport tester's whole table on the embedded device and a virtual clock; and that its
- * judge finds fault: records of conversations that went well are spoiled, each in one way, and must then be
- * rejected for it.
+ * test_ibta.c - all cases of the InfiniBand transport tester, run on the software device and a virtual clock. And a
+ * test of the tester's judge: records of correct conversations are changed, each in one way, and must then be rejected
+ * for that.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -39,9 +39,9 @@ START_TEST(holds)
 }
 END_TEST
 
-/* ---- No case is passed by everybody ---- */
+/* ---- No case passes without a correct device ---- */
 
-/* A device that says nothing. */
+/* A device that sends nothing. */
 START_TEST(silence_is_rejected)
 {
     struct outcome outcome;
@@ -58,7 +58,7 @@ START_TEST(silence_is_rejected)
 }
 END_TEST
 
-/* One that ends in another state, where there is one to look at. */
+/* A device whose queue pair ends in another state, in the cases that query it. */
 START_TEST(wrong_state_is_rejected)
 {
     struct outcome outcome;
@@ -76,7 +76,7 @@ END_TEST
 
 /* ---- Each rule ---- */
 
-/* The n-th of this kind; negative: from the end. */
+/* Returns the n-th entry of this kind, counted from the end if n is negative. */
 static struct entry *pick(struct record *record, enum entry_kind kind, int n)
 {
     for (int i = 0; i < (int)record->count; i++) {
@@ -212,7 +212,8 @@ static void repeat_late(struct record *record)
 
 static void another_request(struct record *record)
 {
-    change_byte(pick(record, ENTRY_FROM_DUT, -1), ROCE_BTH + 7, 1); /* the address of a RETH, or payload */
+    /* A byte of the RETH's address, or of the payload */
+    change_byte(pick(record, ENTRY_FROM_DUT, -1), ROCE_BTH + 7, 1);
 }
 
 static void another_psn(struct record *record)
@@ -273,7 +274,7 @@ static void no_error(struct record *record)
     pick(record, ENTRY_COMPLETION, 0)->wc.status = IBV_WC_SUCCESS;
 }
 
-/* Not a request, so that no other rule counts it. */
+/* A packet that is not a request, so that no other rule applies to it. */
 static void word_after_error(struct record *record)
 {
     static const uint8_t ack[] = {ACKNOWLEDGE, 0, 0xff, 0xff,         0, 0x5e, 0x50, 0, 0,
@@ -376,7 +377,7 @@ START_TEST(every_rule_is_there)
 }
 END_TEST
 
-/* Of several faults a time too short is the least, and the shortest is told. */
+/* If there are several faults, a timeout that is too short is the least of them, and the shortest one is reported. */
 START_TEST(early_is_the_least_fault)
 {
     const struct row *row = row_named("C09_142_01");

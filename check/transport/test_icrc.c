@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_icrc.c - the invariant CRC against two packets of other makers, and against a slow one written from the
- * text. */
+/*
+ * test_icrc.c - the invariant CRC, compared with two packets of other vendors, and with a slow implementation written
+ * from the specification.
+ */
 #include <arpa/inet.h>
 #include <check.h>
 #include <stdlib.h>
@@ -11,7 +13,7 @@
 
 #define LONGEST 4200
 
-/* ---- The slow one: headers built in full, masked, and a CRC that goes bit by bit ---- */
+/* ---- The slow implementation: all headers, the mutable fields masked, and a bit-by-bit CRC ---- */
 
 static uint32_t crc_bitwise(const uint8_t *bytes, size_t length)
 {
@@ -31,7 +33,7 @@ static uint8_t *put(uint8_t *to, uint32_t value, int bytes)
     return to;
 }
 
-/* IPv4: type of service, time to live and checksum count as ones. */
+/* In the ICRC of IPv4 the type of service, time to live and checksum count as ones. */
 static uint8_t *put_ipv4(uint8_t *to, const struct soft_path *path, unsigned id, size_t length)
 {
     to = put(to, 0x45ff, 2);
@@ -45,7 +47,7 @@ static uint8_t *put_ipv4(uint8_t *to, const struct soft_path *path, unsigned id,
     return to + 8;
 }
 
-/* IPv6: traffic class, flow label and hop limit count as ones. */
+/* In the ICRC of IPv6 the traffic class, flow label and hop limit count as ones. */
 static uint8_t *put_ipv6(uint8_t *to, const struct soft_path *path, size_t length)
 {
     to = put(to, 0x6fffffff, 4);
@@ -60,7 +62,7 @@ static uint32_t icrc_slow(const struct soft_path *path, unsigned id, const uint8
 {
     uint8_t all[8 + 40 + 8 + LONGEST], *at = all;
     bool v4 = path->local.sa.sa_family == AF_INET;
-    memset(at, 0xff, 8); /* instead of the link's header */
+    memset(at, 0xff, 8); /* stands for the link header */
     at = v4 ? put_ipv4(at + 8, path, id, length) : put_ipv6(at + 8, path, length);
     at = put(at, ntohs(v4 ? path->local.in.sin_port : path->local.in6.sin6_port), 2);
     at = put(at, ntohs(v4 ? path->remote.in.sin_port : path->remote.in6.sin6_port), 2);
@@ -102,7 +104,7 @@ static void check_vector(const struct soft_path *path, unsigned id, const uint8_
     ck_assert_uint_eq(icrc_load(on_wire), icrc_fast(path, true, id, packet, length));
 }
 
-/* A congestion notification as a ConnectX-4 Lx sent it. */
+/* A congestion notification packet (CNP) as a ConnectX-4 Lx sent it. */
 START_TEST(captured_from_hardware)
 {
     static const uint8_t packet[12 + 16] = {0x81, 0x00, 0xff, 0xff, 0x40, 0x00, 0x01, 0x18};
@@ -112,7 +114,7 @@ START_TEST(captured_from_hardware)
 }
 END_TEST
 
-/* A SEND ONLY of an unreliable connection, with a pad. */
+/* A UC SEND ONLY with a pad, from a published capture. */
 START_TEST(published_send_only)
 {
     static const uint8_t packet[] = {0x24, 0x60, 0xff, 0xff, 0x00, 0x00, 0x00, 0xd3, 0x00, 0xcf, 0x17,
@@ -124,9 +126,9 @@ START_TEST(published_send_only)
 }
 END_TEST
 
-/* ---- Against the slow one ---- */
+/* ---- Compared with the slow implementation ---- */
 
-static uint64_t chance; /* the state of the generator; each test seeds it */
+static uint64_t chance; /* state of the random number generator; each test seeds it */
 
 static unsigned next_chance(void)
 {
@@ -165,16 +167,16 @@ START_TEST(any_packet)
         uint32_t slow = icrc_slow(&path, id, packet, length);
         ck_assert_uint_eq(icrc_fast(&path, true, id, packet, length), slow);
         ck_assert_uint_eq(icrc_fast(&back, false, id, packet, length), slow);
-        packet[4] ^= 0xff; /* what a router may change */
+        packet[4] ^= 0xff; /* a field that routers may change */
         ck_assert_uint_eq(icrc_fast(&path, true, id, packet, length), slow);
-        packet[next_chance() % 4] ^= 1 << (next_chance() & 7); /* what none may */
+        packet[next_chance() % 4] ^= 1 << (next_chance() & 7); /* a field that they may not change */
         ck_assert_uint_ne(icrc_fast(&path, true, id, packet, length), slow);
     }
 }
 END_TEST
 
-/* One flow, packets of changing length, identification and marks, the same ones again and again: nothing of one
- * sticks to the next. */
+/* One flow with packets of changing length, identification and congestion bits: the cached state of one packet does not
+ * affect the next. */
 START_TEST(one_flow_for_many)
 {
     static uint8_t packet[LONGEST];
@@ -193,7 +195,7 @@ START_TEST(one_flow_for_many)
 }
 END_TEST
 
-/* ---- IPv4's identification, which the receiver never sees ---- */
+/* ---- The IPv4 identification, which UDP receivers do not see ---- */
 
 START_TEST(other_identifications)
 {
@@ -208,14 +210,15 @@ START_TEST(other_identifications)
         unsigned id = 1 + next_chance() % (ICRC_IDS - 1);
         ck_assert(icrc_other_id(&shift, length, zero ^ icrc_slow(&path, id, packet, length)));
         ck_assert(!icrc_other_id(&shift, length, zero ^ icrc_slow(&path, ICRC_IDS + id, packet, length)));
-        packet[next_chance() % length] ^= 0x10; /* a damaged packet is not helped by it (nor byte 4 harmed) */
+        /* A damaged packet, except in byte 4, has no such identification */
+        packet[next_chance() % length] ^= 0x10;
         packet[0] ^= 0x01;
         ck_assert(!icrc_other_id(&shift, length, zero ^ icrc_slow(&path, id, packet, length)));
     }
 }
 END_TEST
 
-/* Whatever it is, it is found; and what is damaged besides has none. */
+/* Any identification is found; for a damaged packet none is found. */
 START_TEST(any_identification)
 {
     static uint8_t packet[LONGEST];
@@ -238,7 +241,7 @@ END_TEST
 
 #define MS UINT64_C(1000000)
 
-/* One that goes on, is overtaken, pauses and goes round. */
+/* Identifications that count up, are reordered, pause, and wrap around. */
 START_TEST(identifications_that_count)
 {
     struct icrc_count count = {.known = false};
@@ -255,7 +258,8 @@ START_TEST(identifications_that_count)
 }
 END_TEST
 
-/* What is damaged just so that an identification explains it most likely shows by that; the counter goes on. */
+/* If a damaged packet's ICRC matches some identification by chance, that probably does not fit the sequence; the
+ * sequence continues. */
 START_TEST(identifications_that_do_not_fit)
 {
     struct icrc_count count = {.known = false};
@@ -264,13 +268,13 @@ START_TEST(identifications_that_do_not_fit)
     ck_assert(icrc_count_fits(&count, 102, 0));
     ck_assert(!icrc_count_fits(&count, (uint16_t)(101 - ICRC_COUNT_BEHIND), 0));
     ck_assert(icrc_count_fits(&count, 103, 0));
-    /* A leap costs one packet, */
+    /* If the sequence jumps, one packet is lost. */
     ck_assert(!icrc_count_fits(&count, 30000, 0));
     ck_assert(icrc_count_fits(&count, 30001, 0));
     ck_assert(icrc_count_fits(&count, 30002, 0));
     ck_assert(!icrc_count_fits(&count, 103, 0));
     ck_assert(icrc_count_fits(&count, 30003, 0));
-    /* and one that doesn't count but few. */
+    /* If the identifications do not count, a few packets are lost. */
     for (unsigned i = 1; i < ICRC_COUNT_MISFITS; i++)
         ck_assert(!icrc_count_fits(&count, (uint16_t)(30003 - 5000 * i), 0));
     ck_assert(icrc_count_fits(&count, 200, 0));

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_id_queues.c - what an identifier of librdmacm's has: completion queues that are made for it, a shared
- * receive queue, ordinary or of an extended connection; and what is refused of both. */
+/*
+ * test_id_queues.c - the queues of an rdma_cm_id: completion queues that are created for it, and a shared receive
+ * queue, ordinary or of an extended connection (XRC); and which attributes are refused.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -15,7 +17,7 @@
 
 static struct rdma_event_channel *channel;
 static struct rdma_cm_id *id;
-static struct pair *pair; /* its contexts are others than the identifiers' */
+static struct pair *pair; /* its contexts are not those of the identifiers */
 
 static struct rdma_cm_id *new_id(enum ibv_qp_type type, bool bound)
 {
@@ -88,17 +90,17 @@ START_TEST(ordinary)
     ck_assert_ptr_nonnull(id->srq);
     ck_assert_ptr_eq(id->srq->pd, id->pd);
     ck_assert_ptr_null(id->recv_cq);
-    REFUSED(soft_create_id_srq(id, NULL, &plain)); /* it has one */
+    REFUSED(soft_create_id_srq(id, NULL, &plain)); /* the identifier has one already */
     with = qp_attr();
     ck_assert_int_eq(soft_create_id_qp_ex(id, &with), 0);
     ck_assert_ptr_eq(id->qp->srq, id->srq);
     soft_destroy_id_srq(id);
-    ck_assert_ptr_nonnull(id->srq); /* the queue pair has it */
+    ck_assert_ptr_nonnull(id->srq); /* the queue pair uses it */
     end();
 }
 END_TEST
 
-/* With a domain and a completion queue of its own, where none is brought. */
+/* An XRC shared receive queue; a domain and a completion queue are created if the application passes none. */
 START_TEST(extended)
 {
     struct ibv_srq_init_attr_ex attr = srq_attr(IBV_SRQT_XRC);
@@ -116,7 +118,7 @@ START_TEST(extended)
     ck_assert_ptr_null(id->recv_cq);
     ck_assert_int_eq(soft_close_xrcd(foreign), 0);
     attr = srq_attr(IBV_SRQT_XRC);
-    attr.comp_mask |= IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ; /* and has none */
+    attr.comp_mask |= IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ; /* flags without the objects */
     ck_assert_int_eq(soft_create_id_srq_ex(id, &attr), 0);
     ck_assert_ptr_nonnull(id->recv_cq);
     ck_assert_ptr_nonnull(id->recv_cq_channel);
@@ -127,7 +129,7 @@ START_TEST(extended)
 }
 END_TEST
 
-/* What is brought is taken, and stays whose it is. */
+/* Objects that the application passes are used, and still belong to the application. */
 START_TEST(brought)
 {
     struct ibv_srq_init_attr_ex attr = srq_attr(IBV_SRQT_XRC);
@@ -150,7 +152,7 @@ END_TEST
 
 static const struct {
     enum ibv_qp_type type;
-    bool sends, receives; /* completion queues that are made */
+    bool sends, receives; /* completion queues that must be created */
 } kinds[] = {{IBV_QPT_RC, true, true}, {IBV_QPT_XRC_SEND, true, false}, {IBV_QPT_XRC_RECV, false, false}};
 #define KINDS (int)(sizeof kinds / sizeof *kinds)
 
@@ -160,7 +162,7 @@ START_TEST(queue_pairs)
     struct ibv_qp_init_attr_ex attr = qp_attr();
     struct rdma_cm_id *unbound = new_id(kinds[_i].type, false);
 
-    REFUSED(soft_create_id_qp_ex(unbound, &attr)); /* it has no device yet */
+    REFUSED(soft_create_id_qp_ex(unbound, &attr)); /* the identifier has no device yet */
     ck_assert_int_eq(soft_destroy_id(unbound), 0);
     attr.qp_type = IBV_QPT_UC;
     REFUSED(soft_create_id_qp_ex(id, &attr));
@@ -179,7 +181,7 @@ START_TEST(queue_pairs)
     ck_assert_int_eq(id->send_cq_channel != NULL, kinds[_i].sends);
     ck_assert_int_eq(id->recv_cq_channel != NULL, kinds[_i].receives);
     attr = qp_attr();
-    REFUSED(soft_create_id_qp_ex(id, &attr)); /* it has one */
+    REFUSED(soft_create_id_qp_ex(id, &attr)); /* the identifier has one already */
     end();
 }
 END_TEST

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_intruders.c - packets on a connection's UDP port that are not the peer's, or not as the peer sent them:
- * the check, the address and the port are looked at before anything else, so nothing is answered, written or
- * lost. So is a packet without the check that EXS 2.1 left out between its own devices within a host.
+ * test_intruders.c - packets on a connection's UDP port from other senders than the peer, or damaged ones: the device
+ * checks the ICRC, address and port first, so it does not answer, write memory, or lose a packet of the peer. The same
+ * holds for packets without an ICRC, which EXS 2.1 exchanged within a host.
  */
 #include <poll.h>
 #include <string.h>
@@ -15,13 +15,13 @@ static void enter(void)
     begin(0);
 }
 
-/* The peer is EXS 2.1 and offers what is no more. */
+/* The peer is EXS 2.1, and offers packets without an ICRC. */
 static void enter_old(void)
 {
     begin(OLD_FLAGS);
 }
 
-/* ---- What comes ---- */
+/* ---- Packets ---- */
 
 START_TEST(right)
 {
@@ -29,7 +29,7 @@ START_TEST(right)
 }
 END_TEST
 
-/* Each bit of a packet, one at a time; but those that the check leaves to routers are nobody's business. */
+/* Flips single bits of a packet; byte 4 is skipped, because the ICRC does not cover it. */
 START_TEST(damaged)
 {
     uint8_t bytes[ROCE_MAX];
@@ -57,7 +57,7 @@ START_TEST(cut)
 }
 END_TEST
 
-/* Right in every bit, its check included, but from another port of the peer's host, or another address. */
+/* Valid packets with a right ICRC, but from another port of the peer's host, or from another address. */
 START_TEST(from_elsewhere)
 {
     in_port_t port = world.path.local.in.sin_port;
@@ -82,7 +82,7 @@ START_TEST(from_elsewhere)
 }
 END_TEST
 
-/* Too early, however many: that asks for what is missing once. */
+/* Packets that are ahead of the expected PSN, however many, cause a single NAK. */
 START_TEST(ahead)
 {
     uint8_t bytes[ROCE_MAX], syndrome = 0;
@@ -102,8 +102,8 @@ START_TEST(ahead)
 }
 END_TEST
 
-/* Any packet far from the expected PSN, as an attacker sends who tries one queue pair number after another: no
- * datagram leaves, so that /proc/net/snmp tells nothing. */
+/* Packets with a PSN far from the expected one, as an attacker sends who tries queue pair numbers: the device sends no
+ * datagram, so even the counters in /proc/net/snmp reveal nothing. */
 START_TEST(far_away)
 {
     static const uint32_t far[] = {SOFT_WINDOW_MAX + 1, 0x7fffff, 0x800000, 0xffffff - SOFT_WINDOW_MAX};
@@ -121,7 +121,7 @@ START_TEST(far_away)
 }
 END_TEST
 
-/* The farthest that a peer of the same kind can be ahead. */
+/* The farthest PSN that a peer's window permits. */
 START_TEST(just_near_enough)
 {
     uint8_t bytes[ROCE_MAX], syndrome = 0;
@@ -136,7 +136,7 @@ START_TEST(just_near_enough)
 }
 END_TEST
 
-/* What EXS 2.1 had in the place of a check that it had not computed. */
+/* The value that EXS 2.1 stored if it did not compute the ICRC. */
 START_TEST(without_a_check)
 {
     uint8_t bytes[ROCE_MAX];

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_lost.c - a process that loses packets because it is too slow says so at its end: over the UDP link, on loopback. */
+/*
+ * test_lost.c - a process that lost packets because it was too slow reports that when it ends: on the UDP link, over
+ * loopback.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include "check/support/endpoints.h"
@@ -10,7 +13,7 @@
 #define QKEY 5
 #define BYTES 2048
 
-/* A queue pair for datagrams that talks to itself. */
+/* A UD queue pair that sends to itself. */
 struct self {
     struct soft_home *home;
     struct ibv_pd *pd;
@@ -63,7 +66,7 @@ static void send_one(struct self *self)
     ck_assert_int_eq(ibv_post_send(self->qp, &wr, &bad), 0);
 }
 
-/* Until so many messages have found no receive. */
+/* Waits until this number of messages has arrived without a posted receive. */
 static void await_unready(struct self *self, uint64_t count)
 {
     struct soft_counters counters = {0};
@@ -74,7 +77,7 @@ static void await_unready(struct self *self, uint64_t count)
     }
 }
 
-/* Links that are still open count, and those that are closed. */
+/* Messages of links that are open count, and of those that are closed. */
 START_TEST(messages_without_a_receive)
 {
     struct self self;
@@ -93,7 +96,7 @@ START_TEST(messages_without_a_receive)
 }
 END_TEST
 
-/* Nobody takes in what comes, so that the socket's buffer overflows. */
+/* The device does not read its socket, so that the socket's buffer overflows. */
 START_TEST(bursts_without_room)
 {
     struct self self;
@@ -101,7 +104,7 @@ START_TEST(bursts_without_room)
     self_open(&self);
     int small = 4096;
     ck_assert_int_eq(setsockopt(self.home->udp.sockets[0].fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
-    soft_lock(self.home->context); /* the service thread can't come in */
+    soft_lock(self.home->context); /* keeps the service thread from reading the socket */
     for (int i = 0; i < 50; i++) {
         struct soft_path path = {.local = self.home->udp.sockets[0].local,
                                  .remote = self.home->udp.sockets[0].local};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_multicast.c - multicast groups over sockets, within a host: who has what is sent there, how often, and
- * who is woken by it. In a network namespace of its own, so that nobody else has RoCE's port.
+ * test_multicast.c - multicast groups over sockets within a host: which queue pairs receive a datagram, how often, and
+ * which threads are woken. In a network namespace of its own, in which no other program has RoCE's port.
  */
 #include <poll.h>
 #include <string.h>
@@ -14,11 +14,11 @@
 
 #define HERE "127.0.0.1"
 #define GROUP "239.1.2.3"
-#define OTHER "239.129.2.3" /* the same to an Ethernet card */
+#define OTHER "239.129.2.3" /* maps to the same Ethernet address */
 
-/* ---- Who has it ---- */
+/* ---- Which queue pairs receive ---- */
 
-/* Two of one context, and another's, whoever of them says it. */
+/* Two members in one context and one in another each receive a datagram once, whichever of them sends it. */
 START_TEST(each_has_it_once)
 {
     struct member a, beside, b;
@@ -45,7 +45,7 @@ START_TEST(each_has_it_once)
 }
 END_TEST
 
-/* Who sends has his own only as a member, be he in a member's context or in another. */
+/* A sender receives its own datagram only if it is a member, in a member's context or in another. */
 START_TEST(the_sender_is_no_member)
 {
     struct member a, sender;
@@ -111,7 +111,8 @@ START_TEST(what_is_for_another_group)
 }
 END_TEST
 
-/* Each member refuses it for itself; a request whose Q_Key has the upper bit means the sender's own. */
+/* Each member counts a datagram with a wrong Q_Key as refused; a send request whose remote Q_Key has the upper bit set
+ * uses the sender's own Q_Key. */
 START_TEST(by_another_key)
 {
     struct ibv_ah_attr way;
@@ -140,8 +141,9 @@ START_TEST(by_another_key)
 }
 END_TEST
 
-/* From any port, and by any identification; the header that came is shown. What is damaged, or names a queue
- * pair, there or not, is nobody's; and what only another context has joined for is not even taken in. */
+/* Datagrams of a plain socket are received from any port and with any identification, with the GRH made from their IP
+ * header. A damaged one, or one for a queue pair number instead of the group, reaches no queue pair; one for a group of
+ * another context is not received at all. */
 START_TEST(from_an_outsider)
 {
     struct outsider outsider = outsider_at(HERE, GROUP), stray = outsider_at(HERE, OTHER);
@@ -168,7 +170,8 @@ START_TEST(from_an_outsider)
     member_hears(&b, 6);
     outsider_says(&outsider, SOFT_GROUP_QPN, 7, 0, false);
     member_hears(&a, 7);
-    ck_assert_uint_eq(member_counters(&a).packets_received, 5); /* the damaged one is found out before */
+    /* The damaged one is dropped before it is counted */
+    ck_assert_uint_eq(member_counters(&a).packets_received, 5);
     ck_assert_uint_eq(member_counters(&b).packets_received, 1);
     ck_assert_int_eq(member_detach(&a, GROUP), 0);
     ck_assert_int_eq(member_detach(&b, OTHER), 0);
@@ -179,9 +182,9 @@ START_TEST(from_an_outsider)
 }
 END_TEST
 
-/* ---- Who is woken ---- */
+/* ---- Which threads are woken ---- */
 
-/* Nobody looks at the device but the service thread. */
+/* Only the service thread polls the device. */
 START_TEST(the_service_is_woken)
 {
     struct member a, b;
@@ -199,8 +202,8 @@ START_TEST(the_service_is_woken)
 }
 END_TEST
 
-/* Asleep for an event, by a channel that was there before the group or came after; while the device is locked
- * the service thread can't take the packet away. */
+/* A completion channel, created before or after the group is joined, becomes readable. The context is locked, so the
+ * service thread can't process the packet first. */
 START_TEST(the_application_is_woken)
 {
     struct ibv_comp_channel *channel = NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_multicast_cm.c - librdmacm's multicast: which identifiers may join what, what they are told, and when
- * their queue pair is in the group.
+ * test_multicast_cm.c - librdmacm's multicast: which identifiers may join which addresses, what their events contain,
+ * and when their queue pair is attached to the group.
  *
- * In a network namespace of its own, so that nobody else has RoCE's port.
+ * In a network namespace of its own, in which no other program has RoCE's port.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "soft/verbs/verbs.h"
 #include "joining.h"
 
-/* ---- Who may join what ---- */
+/* ---- Which identifiers and addresses ---- */
 
 static const struct {
     const char *own, *group;
@@ -25,13 +25,13 @@ static const struct {
     {JOINING_HERE, "240.0.0.0", 0, EINVAL},
     {JOINING_HERE, JOINING_HERE, PORT, EINVAL},
     {JOINING_HERE, "0.0.0.0", 0, EINVAL},
-    {JOINING_HERE, "ff05::1234", 0, EINVAL}, /* another family */
+    {JOINING_HERE, "ff05::1234", 0, EINVAL}, /* an address of another family */
     {"::1", "ff05::1234", 0, 0},
     {"::1", "ff02::1234", PORT, 0},
     {"::1", "fe80::1234", 0, EINVAL},
     {"::1", "::1", PORT, EINVAL},
     {"::1", "::", 0, EINVAL},
-    {"::1", "::ffff:239.1.2.3", 0, EINVAL}, /* IPv4 in disguise */
+    {"::1", "::ffff:239.1.2.3", 0, EINVAL}, /* an IPv4-mapped address */
     {"::1", "239.1.2.3", 0, EINVAL},
 };
 
@@ -53,7 +53,7 @@ START_TEST(which_address)
 }
 END_TEST
 
-/* It needs a device, which no address at all leads to, and has to be of datagrams. */
+/* The identifier must be bound to a device, which the wildcard address is not, and must be of RDMA_PS_UDP. */
 START_TEST(which_identifier)
 {
     union soft_addr here = ib_at(JOINING_HERE, 0);
@@ -85,9 +85,9 @@ START_TEST(twice)
     union soft_addr another_port = ib_at(joining_groups[0], PORT);
 
     must(id_join(id, 0));
-    must_fail(id_join(id, 0), EADDRINUSE); /* before it is told, */
+    must_fail(id_join(id, 0), EADDRINUSE); /* before its event */
     id_told(id, 0, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
-    must_fail(id_join(id, 0), EADDRINUSE); /* and afterwards */
+    must_fail(id_join(id, 0), EADDRINUSE); /* and after it */
     must_fail(soft_join_multicast(id, &another_port.sa, false, NULL), EADDRINUSE);
     no_event();
     id_joins(id, 1);
@@ -109,9 +109,10 @@ START_TEST(twice)
 }
 END_TEST
 
-/* ---- What is told ---- */
+/* ---- Contents of the events ---- */
 
-static const char *const owns[] = {JOINING_HERE, "127.0.0.2", "::1"}; /* the second is in no table yet */
+/* The second is not in the GID table yet */
+static const char *const owns[] = {JOINING_HERE, "127.0.0.2", "::1"};
 
 START_TEST(all_that_is_needed_to_send)
 {
@@ -151,7 +152,7 @@ START_TEST(all_that_is_needed_to_send)
 }
 END_TEST
 
-/* Of another event than that of a joining nothing of this is said. */
+/* Other events do not contain the fields of a multicast event. */
 START_TEST(other_events)
 {
     union soft_addr to = ib_at(JOINING_HERE, PORT);
@@ -164,12 +165,12 @@ START_TEST(other_events)
     ck_assert_uint_eq(event->param.ud.qp_num, 0);
     ck_assert_uint_eq(event->param.ud.qkey, 0);
     must(soft_ack_cm_event(event));
-    id_joins(id, 0); /* it needs no address of a peer, and may have one */
+    id_joins(id, 0); /* a peer's address is not needed, and does no harm */
     end_id(id);
 }
 END_TEST
 
-/* The device has it no more, and whoever has it still reads on. */
+/* An event that the application holds stays valid after the group was left. */
 START_TEST(an_event_is_held)
 {
     struct rdma_cm_id *id = id_with_qp();
@@ -189,7 +190,8 @@ END_TEST
 
 /* ---- The queue pair ---- */
 
-/* It is in the group when the user is told, and not before; who only sends is in none. */
+/* The queue pair is attached when the application gets the event, and not before; with
+ * RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER it is never attached. */
 START_TEST(in_the_group_when_told)
 {
     union soft_addr addr = ib_at(joining_groups[1], 0);
@@ -212,7 +214,7 @@ START_TEST(in_the_group_when_told)
 }
 END_TEST
 
-/* Made before the user is told, it is in the group; made afterwards, the user has to see to it. */
+/* A queue pair that is created before the event is attached; the application must attach one that it creates later. */
 START_TEST(a_queue_pair_comes_later)
 {
     bool before = _i == 0;
@@ -225,7 +227,7 @@ START_TEST(a_queue_pair_comes_later)
     if (!before)
         make_id_qp(id);
     ck_assert_int_eq(id_groups(id), before);
-    if (!before) { /* who joins once more has it seen to */
+    if (!before) { /* or join once more */
         id_joins(id, 0);
         ck_assert_int_eq(id_groups(id), 1);
     }
@@ -235,7 +237,7 @@ START_TEST(a_queue_pair_comes_later)
 }
 END_TEST
 
-/* One that the user has taken out himself can go, and then there is none to be taken out. */
+/* The application may detach and destroy the queue pair itself; leaving the group then has nothing to detach. */
 START_TEST(a_queue_pair_goes_first)
 {
     union soft_addr addr = ib_at(joining_groups[0], 0);
@@ -253,7 +255,8 @@ START_TEST(a_queue_pair_goes_first)
 }
 END_TEST
 
-/* The user is told why, and can leave all the same; what he has done himself since is his own. */
+/* If the queue pair can't be attached, the event contains the error. The application can leave the group all the same,
+ * and an attachment that it made itself in the meantime stays. */
 START_TEST(it_cannot_be_in_the_group)
 {
     union soft_addr addr = ib_at(joining_groups[0], 0);
@@ -276,7 +279,7 @@ START_TEST(it_cannot_be_in_the_group)
     must(id_join(id, 0));
     id_told(id, 0, RDMA_CM_EVENT_MULTICAST_ERROR, -EOPNOTSUPP);
     wire->join = own;
-    id_joins(id, 0); /* without leaving before */
+    id_joins(id, 0); /* joining again needs no leave before */
     ck_assert_int_eq(id_groups(id), 1);
     must(id_leave(id, 0));
     end_id(id);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_multicast_hosts.c - multicast groups between hosts: what comes by any of a host's networks is its
- * members', once, and what one says leaves by the network that his address is on.
+ * test_multicast_hosts.c - multicast groups between hosts: members receive what arrives on any network of the host,
+ * once, and a datagram leaves by the network of its source address.
  *
- * Of the two hosts one has ours, and on the other are plain sockets, which say and hear RoCE as anybody's.
+ * One of the two hosts runs the software device, and the other has plain sockets that send and receive RoCE v2 packets.
  */
 #include <arpa/inet.h>
 #include <net/if.h>
@@ -44,7 +44,7 @@ static struct outsider far_mouth(const char *from, const char *group)
     return mouth;
 }
 
-/* A socket that has what comes to the group. */
+/* A socket on the other host that joined the group. */
 static int far_ear(const char *group)
 {
     union soft_addr at = ib_at(group, SOFT_UDP_PORT);
@@ -74,7 +74,7 @@ static void expect_address(const union soft_addr *addr, const char *text)
     ck_assert_mem_eq(one.raw, other.raw, sizeof one.raw);
 }
 
-/* It is the next that comes there: as an adapter would have it, its check included. */
+/* Expects this datagram next on the other host, with the headers and the ICRC that an adapter expects. */
 static void far_hears(int fd, const char *group, const char *from, uint8_t value)
 {
     struct soft_path path = {.local = ib_at(group, SOFT_UDP_PORT)};
@@ -101,7 +101,7 @@ static void far_hears(int fd, const char *group, const char *from, uint8_t value
         ck_assert_uint_eq(roce.payload[i], value);
 }
 
-/* ---- Two of ours, in contexts of their own ---- */
+/* ---- Two members in separate contexts ---- */
 
 static void open_both(struct member both[2], const char *group)
 {
@@ -120,7 +120,7 @@ static void close_both(struct member both[2], const char *group)
     }
 }
 
-/* Where it came from and to, as the header tells that is put before it. */
+/* The GRH contains the source and the group. */
 static void both_hear(struct member both[2], const char *group, const char *from, uint8_t value)
 {
     union soft_addr source = ib_at(from, 0), destination = ib_at(group, 0);
@@ -138,7 +138,7 @@ static void both_hear(struct member both[2], const char *group, const char *from
     }
 }
 
-/* From the other host, from this one by the network between them, and by loopback. */
+/* Datagrams from the other host, from this host's address on the network between them, and from loopback. */
 START_TEST(by_every_network)
 {
     struct outsider mouth = far_mouth(TWONETS_FAR, GROUP);
@@ -159,7 +159,7 @@ START_TEST(by_every_network)
 }
 END_TEST
 
-/* What is said at loopback stays there, and who says it to the network need be no member. */
+/* A datagram sent on loopback stays on the host; the sender of one to the network need not be a member. */
 START_TEST(to_another_host)
 {
     struct member both[2];
@@ -182,8 +182,8 @@ START_TEST(to_another_host)
 }
 END_TEST
 
-/* What only another program of this host has joined for comes to the host, and not to ours; nor does what names
- * one of our queue pairs, or comes to a group of ours at another port. */
+/* Datagrams to a group that only another program of the host has joined arrive at the host, but not at the members; nor
+ * do those for a queue pair number, or to the group's address at another port. */
 START_TEST(what_is_not_ours)
 {
     struct outsider mouth = far_mouth(TWONETS_FAR, GROUP), other_mouth = far_mouth(TWONETS_FAR, OTHER), late;
@@ -201,8 +201,8 @@ START_TEST(what_is_not_ours)
     outsider_says(&other_mouth, SOFT_GROUP_QPN, 1, 0, false);
     ck_assert_int_eq(poll(&another, 1, PATIENCE_MS), 1);
     outsider_says(&mouth, both[0].qp->qp_num, 2, 0, false);
-    member_refuses(&both[0], 1);       /* it is this one's number, */
-    member_finds_damaged(&both[1], 1); /* and nobody's here */
+    member_refuses(&both[0], 1);       /* the queue pair exists in this context */
+    member_finds_damaged(&both[1], 1); /* and not in this one */
     late = mouth;
     late.path.remote.in.sin_port = htons(SOFT_UDP_PORT + 1);
     outsider_says(&late, SOFT_GROUP_QPN, 3, 0, false);
@@ -225,7 +225,7 @@ static void move_to_ipv6(void)
         perror("IPv6 addresses");
 }
 
-/* Of all scopes that leave a host: of a link, a site, and the world. */
+/* Groups of all scopes that leave a host: link-local, site-local, and global. */
 START_TEST(by_ipv6)
 {
     static const char *const groups[] = {"ff02::1234", "ff05::1234", "ff0e::1234"};
@@ -237,7 +237,7 @@ START_TEST(by_ipv6)
     open_both(both, group);
     for (uint8_t value = 1; value < 9; value += 2) {
         outsider_says(&mouth, SOFT_GROUP_QPN, value, 0, false);
-        far_hears(ear, group, TWONETS_FAR6, value); /* its own host's, too */
+        far_hears(ear, group, TWONETS_FAR6, value); /* the other host receives its own datagrams, too */
         both_hear(both, group, TWONETS_FAR6, value);
         member_says(&both[value % 4 == 1], TWONETS_NEAR6, group, (uint8_t)(value + 1));
         both_hear(both, group, TWONETS_NEAR6, (uint8_t)(value + 1));
@@ -251,7 +251,7 @@ END_TEST
 
 /* ---- The program ---- */
 
-/* The cable carries when both ends have been up for a moment: what is sent before is lost. */
+/* The link between the hosts takes a moment until it carries packets; those sent before are lost. */
 static void await_cable(void)
 {
     struct pollfd ear = {.fd = far_ear(GROUP), .events = POLLIN};
@@ -277,7 +277,7 @@ static Suite *suite(void)
     tcase_add_test(tcase, by_every_network);
     tcase_add_test(tcase, to_another_host);
     tcase_add_test(tcase, what_is_not_ours);
-    tcase = tcase_create("IPv6 alone"); /* the last, since the hosts stay so */
+    tcase = tcase_create("IPv6 alone"); /* the last case, because the hosts stay without IPv4 */
     tcase_set_timeout(tcase, 60);
     suite_add_tcase(suite, tcase);
     tcase_add_unchecked_fixture(tcase, move_to_ipv6, NULL);

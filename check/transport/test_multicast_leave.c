@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_multicast_leave.c - librdmacm's multicast: all of it ends with leaving, or with the identifier, and what
- * is said in a group is heard until then.
+ * test_multicast_leave.c - librdmacm's multicast: leaving the group, or destroying the identifier, ends everything;
+ * until then datagrams are received.
  *
- * In a network namespace of its own, so that nobody else has RoCE's port.
+ * In a network namespace of its own, in which no other program has RoCE's port.
  */
 #include <errno.h>
 #include <poll.h>
@@ -13,7 +13,7 @@
 #include "joining.h"
 #include "members.h"
 
-/* ---- What ends ---- */
+/* ---- How it ends ---- */
 
 START_TEST(leaving_what_was_not_joined)
 {
@@ -25,7 +25,7 @@ START_TEST(leaving_what_was_not_joined)
     must_fail(id_leave(other, 0), EADDRNOTAVAIL);
     must_fail(id_leave(id, 1), EADDRNOTAVAIL);
     must_fail(soft_leave_multicast(id, &ipv6.sa), EADDRNOTAVAIL);
-    addr.sa.sa_family = AF_UNIX; /* and all else is as it was */
+    addr.sa.sa_family = AF_UNIX; /* the rest of the address stays as it is */
     must_fail(soft_leave_multicast(id, &addr.sa), EADDRNOTAVAIL);
     ck_assert_int_eq(id_groups(id), 1);
     must(id_leave(id, 0));
@@ -35,7 +35,8 @@ START_TEST(leaving_what_was_not_joined)
 }
 END_TEST
 
-/* Nobody is told of what is over, and the channel does not call for it. */
+/* If the group is left before its event was taken, the event is dropped, and the channel's descriptor is not
+ * readable. */
 START_TEST(left_before_it_is_told)
 {
     struct pollfd one = {.fd = channel->fd, .events = POLLIN};
@@ -54,7 +55,8 @@ START_TEST(left_before_it_is_told)
 }
 END_TEST
 
-/* With two groups that its queue pair is in, and one of which the user was not told. */
+/* The identifier is destroyed while its queue pair is attached to two groups, and the event of a third is not taken
+ * yet. */
 START_TEST(an_identifier_ends)
 {
     struct rdma_cm_id *other = id_with_qp(), *id = id_with_qp(), parts = *id;
@@ -79,7 +81,7 @@ START_TEST(an_identifier_ends)
 }
 END_TEST
 
-/* In the usual order: the queue pair first, which is in the group, and then the identifier. */
+/* In the usual order: first the queue pair, which is attached, and then the identifier. */
 START_TEST(all_of_it_ends)
 {
     struct rdma_cm_id *other = id_with_qp(), *id = id_with_qp();
@@ -92,7 +94,7 @@ START_TEST(all_of_it_ends)
 }
 END_TEST
 
-/* What the user was not told yet he is told there, in its order. */
+/* Events that the application has not taken move to the new channel, in order. */
 START_TEST(to_another_channel)
 {
     struct rdma_event_channel *first = channel;
@@ -117,7 +119,7 @@ START_TEST(to_another_channel)
 }
 END_TEST
 
-/* Without a channel of the user's the calls wait. */
+/* Without an event channel the calls are synchronous. */
 START_TEST(calls_that_wait)
 {
     struct rdma_cm_id *id = id_bound(NULL, JOINING_HERE);
@@ -142,9 +144,10 @@ START_TEST(calls_that_wait)
 }
 END_TEST
 
-/* ---- What it is for ---- */
+/* ---- Datagrams ---- */
 
-/* One has what the other says by what he was told, who only sends, and nothing when he has left. */
+/* A send-only member sends with the address vector of its event; the receiver gets the datagram, and nothing after it
+ * has left. */
 START_TEST(what_is_said_is_heard)
 {
     struct rdma_cm_id *receiver = id_with_qp(), *sender = id_with_qp();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_multicast_sockets.c - the sockets of multicast groups: one comes with a group's first member in a
- * context and goes with its last, there are as many as the device says, and what fails leaves nothing behind.
+ * test_multicast_sockets.c - the sockets of multicast groups: one is opened for a group's first member in a context and
+ * closed with its last, there are as many as the device attributes say, and a failure leaves nothing behind.
  *
- * In a network namespace of its own, so that nobody else has RoCE's port.
+ * In a network namespace of its own, in which no other program has RoCE's port.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -28,9 +28,9 @@
 
 #define HERE "127.0.0.1"
 #define GROUP "239.1.2.3"
-#define OTHER "239.129.2.3" /* the same to an Ethernet card */
+#define OTHER "239.129.2.3" /* maps to the same Ethernet address */
 
-/* ---- Sockets come and go ---- */
+/* ---- Opening and closing ---- */
 
 START_TEST(one_for_all_members)
 {
@@ -60,7 +60,8 @@ START_TEST(one_for_all_members)
 }
 END_TEST
 
-/* What goes is that one, wherever it is among the others; the last one takes its place, and is heard. */
+/* Leaving a group closes its socket, wherever it is in the table; the last entry moves to its slot, and still
+ * receives. */
 START_TEST(one_of_several_goes)
 {
     static const char *const groups[][4] = {{GROUP, "239.1.2.4", OTHER, "224.1.2.3"},
@@ -80,7 +81,7 @@ START_TEST(one_of_several_goes)
     ck_assert_int_eq(count_fds(), fds + 3);
     for (int i = 0; i < 4; i++)
         ck_assert_int_eq(member_is_at(&a, all[i]), all[i] != gone);
-    for (int i = 0; i < 4; i++) { /* by IPv6 nothing is sent to a group on loopback */
+    for (int i = 0; i < 4; i++) { /* over IPv6 loopback does not carry multicast */
         if (all[i] == gone || strchr(all[i], ':') != NULL)
             continue;
         member_says(&a, HERE, all[i], (uint8_t)(i + 1));
@@ -96,7 +97,7 @@ START_TEST(one_of_several_goes)
 }
 END_TEST
 
-/* A group of one interface or link is the first address's. */
+/* The socket of a link-local or interface-local group is bound to the interface of the first GID. */
 START_TEST(at_the_right_place)
 {
     static const struct {
@@ -110,7 +111,7 @@ START_TEST(at_the_right_place)
     ck_assert_int_eq(member_attach(&a, rows[_i].group), 0);
     at = &a.home->udp.groups[0].local;
     ck_assert(member_is_at(&a, rows[_i].group));
-    ck_assert_uint_eq(ntohs(at->in.sin_port), SOFT_UDP_PORT); /* at the same place in sockaddr_in6 */
+    ck_assert_uint_eq(ntohs(at->in.sin_port), SOFT_UDP_PORT); /* at the same offset in sockaddr_in6 */
     if (at->sa.sa_family == AF_INET6)
         ck_assert_uint_eq(at->in6.sin6_scope_id, rows[_i].of_interface ? if_nametoindex("lo") : 0);
     ck_assert(a.home->udp.groups[0].foreign);
@@ -119,7 +120,7 @@ START_TEST(at_the_right_place)
 }
 END_TEST
 
-/* ---- As many as the device says ---- */
+/* ---- The maximum number ---- */
 
 static const char *numbered(int number)
 {
@@ -145,7 +146,7 @@ START_TEST(most_groups)
     member_has_sockets(&a, device.max_mcast_grp);
     ck_assert_int_eq(count_fds(), fds + device.max_mcast_grp);
     ck_assert_int_eq(member_attach(&a, GROUP), ENOMEM);
-    soft_lock(a.qp->context); /* the link by itself says so, too */
+    soft_lock(a.qp->context); /* the link itself has this limit, too */
     ck_assert_int_eq(udp_group_join(&a.home->udp, &one_more), ENOMEM);
     soft_unlock(a.qp->context);
     ck_assert_int_eq(member_detach(&a, numbered(5)), 0);
@@ -185,7 +186,8 @@ START_TEST(most_members)
     }
     ck_assert_int_eq(member_attach(&a, GROUP), ENOMEM);
     ck_assert_int_eq(member_attach(&a, OTHER), 0);
-    ck_assert_int_eq(member_attach(&other, GROUP), 0); /* another context's are counted by themselves */
+    /* The groups of another context are counted separately */
+    ck_assert_int_eq(member_attach(&other, GROUP), 0);
     member_has_sockets(&a, 2);
     ck_assert_int_eq(member_detach(&a, OTHER), 0);
     ck_assert_int_eq(member_detach(&other, GROUP), 0);
@@ -199,9 +201,9 @@ START_TEST(most_members)
 }
 END_TEST
 
-/* ---- What fails leaves nothing ---- */
+/* ---- Failures leave nothing behind ---- */
 
-/* Nothing is there of the group that could not be had, and it can be had now. */
+/* Nothing of the group is left after the failure, and it can now be joined. */
 static void expect_nothing(struct member *self, int fds)
 {
     member_has_sockets(self, 0);
@@ -249,7 +251,7 @@ START_TEST(another_has_the_port)
 }
 END_TEST
 
-/* A channel can't watch it. */
+/* A completion channel can't watch the socket. */
 START_TEST(the_application_would_not_be_woken)
 {
     struct soft_channel *channel;
@@ -261,7 +263,7 @@ START_TEST(the_application_would_not_be_woken)
     ck_assert_ptr_nonnull(channel);
     fds = count_fds();
     epoll = channel->waits.epoll;
-    channel->waits.epoll = open("/dev/null", O_RDONLY | O_CLOEXEC); /* which is none */
+    channel->waits.epoll = open("/dev/null", O_RDONLY | O_CLOEXEC); /* not an epoll instance */
     ck_assert_int_eq(member_attach(&a, GROUP), EINVAL);
     close(channel->waits.epoll);
     channel->waits.epoll = epoll;
@@ -271,10 +273,10 @@ START_TEST(the_application_would_not_be_woken)
 }
 END_TEST
 
-static int listed; /* members of the set that were there before */
+static int listed; /* members of the set before the join */
 
-/* Whoever sleeps on the set hears of the new one before the service does: there it is already then, and can't
- * be put once more. */
+/* Runs when the waiting threads are notified of the new member, before the service thread is: adds the descriptor to
+ * the service thread's epoll instance, so that the second addition fails. */
 static void be_first(void *sleepers)
 {
     const struct waitset *waits = sleepers;
@@ -307,9 +309,9 @@ START_TEST(the_service_would_not_be_woken)
 }
 END_TEST
 
-/* ---- What finds no room ---- */
+/* ---- Overflow ---- */
 
-/* Of a group that is there, or that has been left. */
+/* Lost datagrams are reported, whether the group is still joined or was left. */
 START_TEST(losses_are_told)
 {
     struct outsider outsider = outsider_at(HERE, GROUP);
@@ -321,7 +323,7 @@ START_TEST(losses_are_told)
     member_open(&a);
     ck_assert_int_eq(member_attach(&a, GROUP), 0);
     ck_assert_int_eq(setsockopt(a.home->udp.groups[0].fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
-    soft_lock(a.qp->context); /* the service thread can't come in */
+    soft_lock(a.qp->context); /* keeps the service thread from reading the socket */
     for (int i = 0; i < 200; i++)
         outsider_says(&outsider, SOFT_GROUP_QPN, 1, 0, false);
     soft_unlock(a.qp->context);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_paced.c - what nobody acknowledges is sent no faster than a peer on this host takes it in: over the UDP
- * link, on loopback. Where the kernel doesn't tell how full a socket is (no CONFIG_INET_UDP_DIAG), nothing is.
+/*
+ * test_paced.c - unacknowledged traffic (UC and UD) is sent no faster than a peer on the same host receives it: on the
+ * UDP link, over loopback. If the kernel does not report how full a socket is (no CONFIG_INET_UDP_DIAG), there is no
+ * pacing.
  *
- * No device has a service thread: the test drives each, or lets it stand still.
+ * The devices have no service thread; the test polls each device, or leaves it alone.
  */
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -19,14 +21,16 @@
 #include "soft/service/home.h"
 
 #define QKEY 5
-#define LENGTH 4096         /* of a message; a datagram of the device's may have that by loopback */
-#define MESSAGES 400        /* all in all several times what the receiver's socket has room for, */
-#define BUFFER (256 * 1024) /* bytes, which the kernel doubles */
-#define PAUSES 40           /* seen, and it is held up: a packet in each would overflow the buffer */
-#define PLACES 64           /* of what a device keeps of its peers, or a multiple */
-#define STEP_NS 5000000     /* from one look at the clock to the next, at most */
+#define LENGTH 4096         /* length of a message; a datagram may be this long on loopback */
+#define MESSAGES 400        /* several times what the receiver's socket can hold */
+#define BUFFER (256 * 1024) /* bytes; the kernel doubles it */
+/* Pauses after which the sender is known to be stopped: one packet for each would overflow the buffer */
+#define PAUSES 40
+#define PLACES 64       /* number of slots of a device's table of peers, or a multiple */
+#define STEP_NS 5000000 /* maximum time between two readings of the clock */
 
-/* A thread's own clock, which stands still while that is kept from running: nobody gives up a peer then. */
+/* The clock of each thread does not count the time in which the thread was kept from running, so that a device does not
+ * give up a peer then. */
 __attribute__((visibility("default"))) int clock_gettime(clockid_t id, struct timespec *now)
 {
     static _Thread_local long long seen, missed; /* ns */
@@ -44,7 +48,7 @@ __attribute__((visibility("default"))) int clock_gettime(clockid_t id, struct ti
     return 0;
 }
 
-/* A device with a queue pair of one kind, and memory for all messages. */
+/* A device with a queue pair of one type, and memory for all messages. */
 struct side {
     struct soft_home *home;
     struct ibv_pd *pd;
@@ -55,7 +59,7 @@ struct side {
     uint8_t *memory;
 };
 
-/* On a device that is open. */
+/* Uses a device that is open. */
 static void side_fill(struct side *side, enum ibv_qp_type type)
 {
     struct ibv_qp_init_attr attr = {.qp_type = type, .cap = {MESSAGES, MESSAGES, 1, 1, 0}, .sq_sig_all = 1};
@@ -78,7 +82,7 @@ static void side_open(struct side *side, enum ibv_qp_type type)
     side_fill(side, type);
 }
 
-/* A second queue pair of a device, connected. */
+/* Opens a second, connected queue pair on a device. */
 static void side_open_beside(struct side *side, const struct side *first)
 {
     side->home = first->home;
@@ -163,8 +167,7 @@ static void shrink(struct side *side)
                          0);
 }
 
-/* While the receiver can't take in anything the sender stops, with most of it still to send; then all arrives.
- */
+/* While the receiver does not poll, the sender stops, with most of the messages still to send; then all arrive. */
 START_TEST(waits_for_room)
 {
     enum ibv_qp_type type = _i ? IBV_QPT_UD : IBV_QPT_UC;
@@ -201,7 +204,7 @@ START_TEST(waits_for_room)
 }
 END_TEST
 
-/* Whoever takes in nothing for good holds nobody up for good. */
+/* A peer that never polls does not stop the sender for ever. */
 START_TEST(goes_on_without_a_peer_that_stands_still)
 {
     struct side a, b;
@@ -220,13 +223,13 @@ START_TEST(goes_on_without_a_peer_that_stands_still)
 }
 END_TEST
 
-/* Would a device look for the paces of both in the same place first? */
+/* Are the two peers in the same slot of a device's table? */
 static bool is_like(const struct side *side, const struct side *other)
 {
     return side->port.lid % PLACES == other->port.lid % PLACES;
 }
 
-/* Nor do several, also where a sender has to keep them apart. */
+/* The same for several peers, also if they share a slot of the table. */
 START_TEST(goes_on_without_several_that_stand_still)
 {
     struct side a, other, b, c, d;
@@ -262,7 +265,7 @@ START_TEST(goes_on_without_several_that_stand_still)
 }
 END_TEST
 
-/* Of UDP sockets at all? */
+/* Does the kernel report UDP sockets (sock_diag)? */
 static bool kernel_tells(void)
 {
     struct {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_qp1.c - what a packet must be to have a datagram for queue pair 1 in it, and what of it may be anything.
+/*
+ * test_qp1.c - which headers a packet must have to be a management datagram for queue pair 1, and which of their bits
+ * are ignored.
  */
 #include <check.h>
 #include <string.h>
@@ -24,15 +26,15 @@ END_TEST
 
 static const struct {
     size_t at;
-    uint8_t flip; /* bits */
+    uint8_t flip; /* bits to flip */
 } wrong[] = {
-    {0, 0x01},                          /* with an immediate */
-    {0, 0x60},                          /* of a reliable connection */
-    {1, 0x10},  {1, 0x01},              /* a pad, another version */
-    {2, 0x01},  {3, 0x01},              /* another partition */
-    {5, 0x01},  {6, 0x01},  {7, 0x02},  /* for another queue pair */
-    {12, 0x01}, {13, 0x80}, {15, 0x01}, /* another key */
-    {17, 0x01}, {18, 0x01}, {19, 0x02}, /* from another queue pair */
+    {0, 0x01},                          /* with immediate data */
+    {0, 0x60},                          /* opcode of a reliable connection */
+    {1, 0x10},  {1, 0x01},              /* pad count */
+    {2, 0x01},  {3, 0x01},              /* P_Key */
+    {5, 0x01},  {6, 0x01},  {7, 0x02},  /* destination queue pair */
+    {12, 0x01}, {13, 0x80}, {15, 0x01}, /* Q_Key */
+    {17, 0x01}, {18, 0x01}, {19, 0x02}, /* source queue pair */
 };
 
 START_TEST(is_not_read)
@@ -50,8 +52,8 @@ START_TEST(is_of_another_length)
 }
 END_TEST
 
-/* Solicited, migrated; what the partition's upper bit says; congestion; acknowledgement wanted, sequence
- * number. */
+/* Ignored: solicited event and migration bits, the P_Key's membership bit, FECN and BECN, the acknowledgement request,
+ * and the PSN. */
 static const size_t any[] = {1, 2, 4, 8, 9, 16, QP1_HEADERS};
 
 START_TEST(may_be_anything)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_recovery.c - the arithmetic of losses by itself: estimates, probes, windows and retries (recovery.h). */
+/*
+ * test_recovery.c - the computations of loss recovery alone: round-trip estimates, probes, windows and retries
+ * (recovery.h).
+ */
 #include "check/support/endpoints.h"
 #include "soft/engine/recovery.h"
 
@@ -8,7 +11,7 @@
 static struct soft_recovery recovery;
 static uint64_t now, psn;
 
-/* So many packets, each acknowledged after `round` ns. */
+/* `count` packets, each acknowledged after `round` ns. */
 static void talk(unsigned count, uint64_t round)
 {
     for (; count > 0; count--) {
@@ -31,7 +34,7 @@ static void begin(void)
 
 /* ---- Estimates and probes ---- */
 
-/* Nobody is probed who has not answered twice. */
+/* A peer is probed only after two round trips have been measured. */
 START_TEST(an_estimate_takes_two_answers)
 {
     ck_assert_uint_eq(soft_recovery_patience(&recovery, 0), UINT64_MAX);
@@ -42,7 +45,7 @@ START_TEST(an_estimate_takes_two_answers)
 }
 END_TEST
 
-/* What others took is a guess, which is not trusted to a millisecond. */
+/* An estimate that is taken from other connections is only a guess, so the probe timeout is at least 4 ms. */
 START_TEST(an_estimate_may_be_given)
 {
     soft_recovery_expect(&recovery, 30 * US);
@@ -52,7 +55,7 @@ START_TEST(an_estimate_may_be_given)
 }
 END_TEST
 
-/* It comes near the round trip, whatever that was before, and the patience is never less than that. */
+/* The estimate follows the round-trip time, whatever it was before; the probe timeout is about twice that. */
 START_TEST(estimates_follow)
 {
     static const uint64_t rounds[] = {2 * US, 50 * US, 20000 * US, 3, 1000 * US, 40 * US};
@@ -65,7 +68,7 @@ START_TEST(estimates_follow)
 }
 END_TEST
 
-/* Answers that come now soon and now late are waited for longer. */
+/* Varying round-trip times lengthen the timeout. */
 START_TEST(spread_counts)
 {
     for (int i = 0; i < 100; i++)
@@ -74,7 +77,7 @@ START_TEST(spread_counts)
 }
 END_TEST
 
-/* What was sent twice is not timed: which of the two is answered can't be known. */
+/* A packet that was sent twice is not timed, because its acknowledgement may belong to either. */
 START_TEST(nothing_sent_twice_is_timed)
 {
     talk(10, 100 * US);
@@ -90,13 +93,13 @@ START_TEST(nothing_sent_twice_is_timed)
     ck_assert(soft_recovery_waits(&recovery));
     ck_assert(soft_recovery_is_timed(&recovery, psn + 8));
     uint64_t before = recovery.round;
-    soft_recovery_answered(&recovery, now); /* it has not left */
+    soft_recovery_answered(&recovery, now); /* the packet has not been sent */
     ck_assert_uint_eq(recovery.round, before);
 }
 END_TEST
 
-/* Nor what was behind a packet that was sent once more, if the answer comes so soon after that as if it were to it. Of
- * a peer that takes its time it is. */
+/* A packet behind a repeated one is not timed if the acknowledgement comes so soon after the repetition that it may be
+ * caused by it. If it comes later than a round trip, it is timed. */
 START_TEST(nothing_that_a_probe_brings_is_timed)
 {
     talk(100, 100 * US);
@@ -116,12 +119,12 @@ START_TEST(nothing_that_a_probe_brings_is_timed)
     psn += 2;
     soft_recovery_progress(&recovery, 2);
     uint64_t after = recovery.round;
-    talk(1, 5 * US); /* as what leaves later is */
+    talk(1, 5 * US); /* later packets are timed as usual */
     ck_assert_uint_lt(recovery.round, after);
 }
 END_TEST
 
-/* Probes become rarer, and end with the ACK time-out, until the peer is heard again. */
+/* The probe timeout doubles with each probe, and no probe follows the ACK timeout, until the peer answers. */
 START_TEST(probes_become_rarer)
 {
     talk(100, 100 * US);
@@ -153,7 +156,7 @@ START_TEST(window_grows_and_halves)
     ck_assert_uint_eq(recovery.window, SOFT_WINDOW_MAX);
     soft_recovery_lost(&recovery, 100, 200);
     ck_assert_uint_eq(recovery.window, SOFT_WINDOW_MAX / 2);
-    soft_recovery_lost(&recovery, 150, 200); /* of the same flight */
+    soft_recovery_lost(&recovery, 150, 200); /* a packet of the same flight */
     ck_assert_uint_eq(recovery.window, SOFT_WINDOW_MAX / 2);
     window = recovery.window;
     soft_recovery_progress(&recovery, window);
@@ -168,7 +171,7 @@ START_TEST(window_grows_and_halves)
 }
 END_TEST
 
-/* As before when nothing was lost; not when progress says that something was. */
+/* The window is restored if no packet was lost after all; not after progress that confirms the loss. */
 START_TEST(window_comes_back)
 {
     uint32_t window = recovery.window;
@@ -176,7 +179,7 @@ START_TEST(window_comes_back)
     soft_recovery_undo(&recovery);
     ck_assert_uint_eq(recovery.window, window);
     soft_recovery_progress(&recovery, window);
-    ck_assert_uint_eq(recovery.window, 2 * window); /* and it still doubles */
+    ck_assert_uint_eq(recovery.window, 2 * window); /* slow start continues */
     window = recovery.window;
     soft_recovery_lost(&recovery, 200, 300);
     soft_recovery_progress(&recovery, 1);
@@ -185,7 +188,8 @@ START_TEST(window_comes_back)
 }
 END_TEST
 
-/* Two probes in vain: the way is full. One may be a loss like any other. */
+/* A second probe without an answer is taken for congestion, and halves the window; the first may be an ordinary
+ * loss. */
 START_TEST(probes_in_vain_make_slower)
 {
     uint32_t window = recovery.window;
@@ -201,7 +205,7 @@ END_TEST
 
 /* ---- NAKs ---- */
 
-/* A peer that asks again and again uses up a retry for each ACK time-out, and none after progress. */
+/* Repeated NAKs use up one retry for each ACK timeout, and none after progress. */
 START_TEST(refusals_cost_time)
 {
     unsigned charged = 0;
@@ -214,14 +218,15 @@ START_TEST(refusals_cost_time)
 }
 END_TEST
 
-/* A fourth NAK without progress, and each after it, is of a flight that was sent again and lost again; until it turns
- * out that it was not. */
+/* The fourth NAK without progress, and each after it, means that the repeated flight was lost again, and halves the
+ * window; that is undone if no packet was lost. */
 START_TEST(refusals_in_vain_make_slower)
 {
     uint32_t window = recovery.window;
     for (int i = 0; i < 10; i++)
         soft_recovery_refused(&recovery, now, 1000 * US, false);
-    ck_assert_uint_eq(recovery.window, window); /* who knows when they were sent? */
+    /* Without an estimate of the round trip it is unknown when they were sent */
+    ck_assert_uint_eq(recovery.window, window);
     soft_recovery_progress(&recovery, 1);
     soft_recovery_expect(&recovery, 10 * US);
     window = recovery.window;
@@ -244,7 +249,7 @@ START_TEST(refusals_in_vain_make_slower)
 }
 END_TEST
 
-/* Who asks again and again for the only packet there is, and has never answered anything, is not there. */
+/* A peer that sends NAKs for the only packet and has never acknowledged any uses up retries. */
 START_TEST(refusals_of_one_cost_retries)
 {
     for (int i = 0; i < 10; i++)
@@ -255,7 +260,7 @@ START_TEST(refusals_of_one_cost_retries)
 }
 END_TEST
 
-/* A second NAK that comes sooner than an answer can is about what had left before. */
+/* A second NAK that arrives sooner than a round trip after the repetition refers to earlier packets. */
 START_TEST(a_refusal_may_be_stale)
 {
     talk(100, 100 * US);

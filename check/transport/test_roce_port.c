@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_roce_port.c - UDP port 4791: what other makers' devices send there arrives, at the one of a host's
- * processes that it is for, whoever of them ends or stands still.
+ * test_roce_port.c - UDP port 4791: packets of other vendors' devices reach the process of the host that they are for,
+ * whichever processes exit or are stopped.
  *
- * In a network namespace of its own, so that nobody else has the port. The stranger is a plain socket.
+ * In a network namespace of its own, in which no other program has the port. The other vendor's device is a plain
+ * socket.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -31,13 +32,13 @@
 #define QKEY 0x11
 #define BYTES 64
 #define GRH 40
-#define PATIENCE 200000000 /* polls, far more than a packet on this host takes */
+#define PATIENCE 200000000 /* polls; far more than a packet within this host takes */
 #define ANSWER_MS 15000
 #ifndef UDP_NO_CHECK6_TX
 #define UDP_NO_CHECK6_TX 101
 #endif
 
-/* A context with a queue pair for datagrams. */
+/* A context with a UD queue pair. */
 struct side {
     struct soft_home *home;
     struct ibv_pd *pd;
@@ -89,7 +90,7 @@ static struct ibv_wc wait_for(struct ibv_cq *cq)
     return wc;
 }
 
-/* ---- The stranger ---- */
+/* ---- The other vendor's device ---- */
 
 struct stranger {
     int fd;
@@ -101,7 +102,7 @@ static union soft_addr loopback(sa_family_t family, unsigned port)
 {
     union soft_addr addr = {.in6.sin6_family = family};
 
-    addr.in.sin_port = htons((uint16_t)port); /* at the same place in sockaddr_in6 */
+    addr.in.sin_port = htons((uint16_t)port); /* at the same offset in sockaddr_in6 */
     if (family == AF_INET)
         addr.in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     else
@@ -114,7 +115,7 @@ static socklen_t size_of(const union soft_addr *addr)
     return addr->sa.sa_family == AF_INET ? sizeof addr->in : sizeof addr->in6;
 }
 
-/* As an adapter sends: from some port, and with no UDP checksum by IPv6. */
+/* Sends like an adapter: from any port, and over IPv6 without a UDP checksum. */
 static struct stranger stranger_at(sa_family_t family, unsigned port)
 {
     struct stranger self = {.fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
@@ -130,7 +131,7 @@ static struct stranger stranger_at(sa_family_t family, unsigned port)
     return self;
 }
 
-/* By how much an identification changes the check of such a packet by IPv4. */
+/* Returns by how much an identification changes the ICRC of such a packet over IPv4. */
 static uint32_t difference_by(unsigned id, const uint8_t *packet, size_t length)
 {
     struct soft_path path = {.local = loopback(AF_INET, 1), .remote = loopback(AF_INET, 2)};
@@ -140,8 +141,8 @@ static uint32_t difference_by(unsigned id, const uint8_t *packet, size_t length)
     return icrc_compute(&flow, id, packet, length) ^ icrc_compute(&flow, 0, packet, length);
 }
 
-/* A datagram with the check that it would have had under this identification; by IPv6, too, where there is
- * none. */
+/* Sends a datagram whose ICRC is computed for this identification; over IPv6, which has none, with the same change of
+ * the ICRC. */
 static void stranger_says(struct stranger *self, uint32_t qpn, uint8_t value, unsigned id, bool damaged)
 {
     uint8_t packet[ROCE_MAX], payload[BYTES];
@@ -171,7 +172,7 @@ static void stranger_says(struct stranger *self, uint32_t qpn, uint8_t value, un
         (ssize_t)(length + ICRC_SIZE));
 }
 
-/* It arrives at this one. */
+/* Expects that the datagram arrives at this queue pair. */
 static struct ibv_wc expect_at(struct side *side, struct stranger *from, uint8_t value, unsigned id)
 {
     struct ibv_wc wc;
@@ -184,11 +185,11 @@ static struct ibv_wc expect_at(struct side *side, struct stranger *from, uint8_t
     return wc;
 }
 
-/* ---- Strangers' packets ---- */
+/* ---- Packets of other devices ---- */
 
 static const sa_family_t families[] = {AF_INET, AF_INET6};
 
-/* From a port that one of ours might have, too, they have no LID. */
+/* Their completions have no LID, also if they are sent from a port that a software device could have. */
 START_TEST(from_any_port)
 {
     struct side side;
@@ -226,7 +227,7 @@ static void await_malformed(struct side *side, uint64_t count)
     ck_assert_uint_eq(malformed(side), count);
 }
 
-/* A counter that begins anywhere, and goes round. */
+/* The identification may start anywhere, and wraps around. */
 START_TEST(of_any_identification)
 {
     struct stranger stranger = stranger_at(AF_INET, 50000);
@@ -244,7 +245,7 @@ START_TEST(of_any_identification)
 }
 END_TEST
 
-/* By IPv6 there is none to be other than what it is. */
+/* Over IPv6 no identification is tried to explain a wrong ICRC. */
 START_TEST(no_identification_helps_ipv6)
 {
     struct stranger stranger = stranger_at(AF_INET6, 50000);
@@ -261,7 +262,7 @@ START_TEST(no_identification_helps_ipv6)
 }
 END_TEST
 
-/* ---- Many share it ---- */
+/* ---- Processes that share the port ---- */
 
 #define SIDES 5
 
@@ -275,7 +276,7 @@ START_TEST(each_gets_what_is_its)
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < SIDES; i++)
             (void)expect_at(&sides[i], &stranger, (uint8_t)(1 + i + 16 * round), 0);
-    /* One goes from the middle, and another comes: nobody else's packets go astray. */
+    /* A context is closed and another is opened: packets for the others still arrive. */
     for (int gone = 0; gone < SIDES; gone++) {
         side_close(&sides[gone]);
         for (int i = 0; i < SIDES; i++)
@@ -291,7 +292,7 @@ START_TEST(each_gets_what_is_its)
 }
 END_TEST
 
-/* Another process with a context, that does nothing; the device is there when this returns. */
+/* Starts another process with an open context that does nothing. Returns when the context is open. */
 static pid_t neighbour(void)
 {
     int news[2];
@@ -303,7 +304,8 @@ static pid_t neighbour(void)
     if (child == 0) {
         struct side side;
 
-        fds_close_all(); /* as EXS does: else the parent's service thread would hear of ours */
+        /* As EXS does in a child; otherwise the parent's service thread would get events of the child's descriptors */
+        fds_close_all();
         soft_forked();
         close(news[0]);
         side_open(&side);
@@ -318,7 +320,7 @@ static pid_t neighbour(void)
     return child;
 }
 
-/* Whoever made the group is killed, and so is one in its middle. */
+/* The process that created the port's group is killed, and so is one in its middle. */
 START_TEST(processes_are_killed)
 {
     pid_t first = neighbour(), second, third;
@@ -343,7 +345,7 @@ START_TEST(processes_are_killed)
 }
 END_TEST
 
-/* Whoever is asked for the sockets ends before it has seen who asks. */
+/* The process that is asked for the port's sockets exits before it has seen the request. */
 START_TEST(one_ends_that_is_asked)
 {
     struct pollfd listener = {.events = POLLIN};
@@ -364,7 +366,7 @@ START_TEST(one_ends_that_is_asked)
 }
 END_TEST
 
-/* One that stands still holds up nobody but who joins, and him not for ever. */
+/* A process that is stopped delays only a process that joins, and that not for ever. */
 START_TEST(a_process_is_stopped)
 {
     pid_t child = neighbour();
@@ -374,7 +376,7 @@ START_TEST(a_process_is_stopped)
     side_open(&here);
     process_stop(child);
     (void)expect_at(&here, &stranger, 1, 0);
-    side_open(&there); /* the stopped one is asked first, and then this process */
+    side_open(&there); /* the new context asks the stopped process first, and then this one */
     (void)expect_at(&here, &stranger, 2, 0);
     (void)expect_at(&there, &stranger, 3, 0);
     side_close(&here);
@@ -384,8 +386,8 @@ START_TEST(a_process_is_stopped)
 }
 END_TEST
 
-/* The listener tells once of who comes, and the thread can't let him in just then. What the program waits for is
- * due much later, and nothing comes meanwhile. */
+/* The service thread's epoll instance reports the new connection once, while the context is locked and the thread can't
+ * accept it. The thread must accept it later, although no timer expires and nothing else arrives. */
 START_TEST(one_comes_at_a_bad_moment)
 {
     struct pollfd told = {.events = POLLIN}, guest = {.events = POLLIN};
@@ -420,9 +422,9 @@ START_TEST(one_comes_at_a_bad_moment)
 }
 END_TEST
 
-/* ---- Two of ours that know of each other a GID and a number ---- */
+/* ---- Two software devices that know only each other's GID and queue pair number ---- */
 
-/* On RoCE's port, unless a LID says that it is one of ours. */
+/* The destination is RoCE's port, unless the LID is that of a software device. */
 START_TEST(ways_to_peers)
 {
     struct side side;

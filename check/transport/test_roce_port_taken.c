@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_roce_port_taken.c - who can't have UDP port 4791 is told why: another program has it, or another user,
- * or only the names by which a user's programs find each other, or there is no share of it left.
+ * test_roce_port_taken.c - the error messages if UDP port 4791 is unavailable: another program has it, or another user,
+ * or another user has the names by which a user's programs find each other, or all of its shares are in use.
  *
- * In a network namespace of its own, so that nobody has the port but who a test gives it to.
+ * In a network namespace of its own, in which only this test uses the port.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #include "soft/link/roce_port.h"
 #include "soft/service/home.h"
 
-#define USER 4711 /* another than the test's */
+#define USER 4711 /* another user than the test's */
 
 static void ask_for_it(const char *value)
 {
@@ -26,7 +26,7 @@ static void ask_for_it(const char *value)
     settings_read();
 }
 
-/* What opening a context says; it succeeds or fails with this errno. */
+/* Opens a context, which must succeed (error 0) or fail with this errno, and stores the messages in `text`. */
 static void opening_says(int error, char *text, size_t size)
 {
     FILE *file = tmpfile();
@@ -47,7 +47,7 @@ static void opening_says(int error, char *text, size_t size)
         home_close(home);
 }
 
-/* Another program that has the port, be it one that would share it, or only by IPv6. */
+/* Binds the port like another program: exclusively, with SO_REUSEPORT, or over IPv6 only. */
 static int occupy(sa_family_t family, bool shared)
 {
     union soft_addr any = {.in6.sin6_family = family};
@@ -91,8 +91,8 @@ START_TEST(somebody_else_has_it)
 }
 END_TEST
 
-/* The numbers of users are only told apart where there are several: root has them, a namespace of one user's
- * hasn't. */
+/* The message names the other user's ID only if there are several users: root can see it, a user namespace with a
+ * single user can't. */
 START_TEST(another_user_has_it)
 {
     char text[500];
@@ -110,7 +110,7 @@ START_TEST(another_user_has_it)
 }
 END_TEST
 
-/* Nobody who does not ask for it has it. */
+/* The port is bound only if EXS_ROCE asks for it. */
 START_TEST(not_unless_asked_for)
 {
     static const char *const values[] = {"off", ""};
@@ -137,8 +137,8 @@ static int take_name(int share, int places)
     return fd;
 }
 
-/* Another user has nothing but names, of some shares or all, or that of whose turn it is to join. Only root can
- * try. */
+/* Another user has only abstract names: those of some shares or of all, or the name that serializes joining. Only root
+ * can test this. */
 START_TEST(another_user_has_the_names)
 {
     enum { TURN = -1 };
@@ -150,7 +150,7 @@ START_TEST(another_user_has_the_names)
         return;
     listeners[0] = take_name(0, 0);
     listeners[1] = take_name(1, 16);
-    waiting = abstract_visit("exs/roce/0/0"); /* and there is place for no more */
+    waiting = abstract_visit("exs/roce/0/0"); /* fills the queue of the listener */
     ck_assert_int_ne(waiting, -1);
     ck_assert_int_eq(seteuid(0), 0);
     opening_says(0, text, sizeof text);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_shm_bitmap.c - who has called a context with many peers (shm_bitmap.h): the bitmap and its slots. */
+/*
+ * test_shm_bitmap.c - the notification bitmap by which peers notify a context that has many of them (shm_bitmap.h), and
+ * its slots.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -60,7 +63,7 @@ static void *call_often(void *arg)
     unsigned first = *(unsigned *)arg;
 
     for (unsigned i = 0; i < CALLS; i++)
-        call((first + i * 7) % 200 * 64 + first); /* of every word, and each its own slots */
+        call((first + i * 7) % 200 * 64 + first); /* all words of the bitmap; each thread has its own slots */
     return NULL;
 }
 
@@ -68,10 +71,10 @@ static void note(void *arg, unsigned slot)
 {
     (void)arg;
     atomic_store(&called[slot],
-                 false); /* before the next look at the bitmap: a call that comes now is told again */
+                 false); /* before the next poll of the bitmap: a notification from now on is reported again */
 }
 
-/* Whoever calls while somebody looks is told then or the next time. */
+/* A notification that arrives during a poll is reported by that poll or the next. */
 START_TEST(no_call_is_lost_among_threads)
 {
     pthread_t threads[CALLERS];
@@ -117,7 +120,7 @@ START_TEST(slots_are_given_back)
 }
 END_TEST
 
-/* A peer may go after its context. */
+/* A peer may be freed after its context. */
 START_TEST(slots_outlive_their_context)
 {
     struct shm_slots *others = shm_slots_new();

@@ -29,7 +29,8 @@ struct harvest {
     /* an event was read from the channel; the caller must acknowledge it with ack_cq_events() */
     bool fetched;
     bool left; /* there are more completions: the caller must call again */
-    /* the device failed to arm the completion queue, so no event will come: the caller must call again later */
+    /* the device failed to arm the completion queue, but was not removed; no event will come, so the caller must call
+     * again later */
     bool stuck;
     bool gone; /* the device was removed with all of its objects: no further completion will come */
     struct ibv_wc wc[HARVEST_MAX];
@@ -108,7 +109,9 @@ struct device {
      * NULL: the device does not count them. */
     uint64_t (*retransmitted)(struct ibv_qp *qp);
 
-    /* Extension: the longest work request, in bytes, that EXS should post. 0: the maximum message size of the port. */
+    /* Extension: the longest work request, in bytes, that EXS should post. A device that retransmits from the last
+     * acknowledged packet on hardly gets a longer one through a network that loses packets. 0: the maximum message
+     * size of the port. */
     uint32_t long_request;
 
     /* Extension: from now on the queue pair's peer must name a valid key also in a WRITE of no bytes, which

@@ -2,9 +2,10 @@
 /*
  * address.h - addresses as rdma-core's devices understand them.
  *
- * The kernel's connection manager takes loopback for "any": who bound to 127.0.0.1 would be open to the
- * network, and ::1 even to IPv4. So loopback is no address of its devices here. And it looks IPv6 addresses up
- * as such, so it has no route to ::ffff:192.0.2.1 where it has one to 192.0.2.1.
+ * The kernel's connection manager takes a loopback address for the wildcard address: a listener that is bound to
+ * 127.0.0.1 would accept connections from the network, and one that is bound to ::1 also connections by IPv4. Therefore
+ * these devices serve no loopback address. The connection manager does not convert IPv4-mapped IPv6 addresses: it has
+ * no route to ::ffff:192.0.2.1, although it has one to 192.0.2.1.
  */
 #ifndef XS_RDMA_ADDRESS_H
 #define XS_RDMA_ADDRESS_H
@@ -17,9 +18,9 @@ union rdma_address {
     struct sockaddr_in in;
 };
 
-/* The address itself, or in `room` the IPv4 address that is mapped in it. NULL: NULL. */
+/* Returns the address or, if it is IPv4-mapped, the IPv4 address, stored in `room`. Returns NULL for NULL. */
 struct sockaddr *rdma_plain_address(struct sockaddr *address, union rdma_address *room);
-/* Of a plain one: all of 127.0.0.0/8, and ::1. */
+/* Returns true if an address that rdma_plain_address() has returned is in 127.0.0.0/8, or is ::1. */
 bool rdma_is_loopback(const struct sockaddr *plain);
 
 #endif

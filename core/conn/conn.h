@@ -380,7 +380,8 @@ void xs_violation(struct conn *conn, const char *what) __attribute__((cold));
 void xs_probe_start(struct conn *conn);
 /* Sets TCP_USER_TIMEOUT, if the device has this option: how long sent data may stay unacknowledged. */
 void xs_conn_limit_outage(const struct conn *conn);
-/* The keepalive timer has expired: probes an idle peer, or breaks the connection after too many unanswered probes. */
+/* The keepalive timer has expired: probes an idle peer, or breaks the connection with ETIMEDOUT if a probe was not
+ * acknowledged for too many periods. */
 void xs_probe(struct conn *conn);
 
 /* ---- usable.c ------------------------------------------------------------------------------ */
@@ -458,7 +459,8 @@ void xs_sends_count(struct conn *conn);
  * or one of xs_vector_pieces(). */
 int xs_deferred_begin(struct op *op, const exs_msghdr_t *message);
 /* Copies a deferred send to a bounce buffer. Returns 1; 0: the caller must try again after a completion; -1: it failed
- * with op->error. */
+ * with op->error: ENOMEM, or EFAULT if the memory was unmapped since the send was started (this breaks the
+ * connection). */
 int xs_deferred_copy(struct conn *conn, struct op *op);
 /* Drops the references to the operation's pieces, if it has any. Keeps errno. */
 void xs_deferred_end(struct op *op);

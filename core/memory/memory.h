@@ -22,7 +22,7 @@ struct memory {
     uint8_t *addr;
     size_t size;
     int flags;                   /* EXS_MRF_ */
-    bool nofault;                /* its pages may be unmapped: copies must be fault-safe (nofault.h) */
+    bool nofault;                /* its pages may be unmapped (maps_check()): copies must be fault-safe */
     uint64_t number;             /* unique, and never reused */
     LIST_HEAD(, region) regions; /* its registrations; guarded by the regions lock (memory.c) */
 };

@@ -328,7 +328,7 @@ bool xs_single_poll_pays(struct queue *queue);
 /* Records the result of that poll; `is_empty`: it found no event. */
 void xs_single_poll_learn(struct queue *queue, bool is_empty);
 /* The application has handled its events and may sleep now: has the devices send what they held back, and sets the
- * timer for them (struct device, `rest`). Called with the lock. */
+ * timer for them (struct device, `stop_polling`). Called with the lock. */
 void xs_queue_prepare_sleep(struct queue *queue);
 /* The calling thread stops polling, but does not sleep. Calls xs_queue_prepare_sleep() if other threads sleep on the
  * queue or hosts watch it, so that packets wake them. Called without the lock. */

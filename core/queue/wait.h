@@ -21,7 +21,7 @@ struct queue;
  * events of all operations that complete. The caller must call it again while the descriptors that it sleeps on are
  * readable. */
 void xs_run(struct queue *home);
-/* Must be called before the waiter sleeps (struct device, `rest`). */
+/* Must be called before the waiter sleeps (struct device, `stop_polling`). */
 void xs_prepare_sleep_home(struct queue *home);
 #define XS_SOURCES_MAX 32
 /* A thread that sleeps until xs_run() has something to do. Owned by the caller. */

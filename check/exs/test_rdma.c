@@ -68,7 +68,8 @@ static const char *const others[] = {
     "::2",     "2001:db8::1",     "fe80::1",   "7f00::1",   "::ffff:192.0.2.1",
 };
 
-/* The kernel accepts a loopback address for any device, and the packets would reach another host. */
+/* The kernel's connection manager treats a loopback address as the wildcard address, so that a listener on it
+ * could be reached from the network. */
 START_TEST(loopback_is_not_a_real_devices)
 {
     for (int i = 0; i < COUNT(loopbacks); i++) {

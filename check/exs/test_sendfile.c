@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_sendfile.c - exs_sendfile: files by descriptor and by path, memory, mixtures; where a range may begin
- * and end; and files that are closed or sent again meanwhile.
+ * test_sendfile.c - exs_sendfile: elements are files by descriptor, files by path, and memory. Tests where
+ * ranges start and end, and files that are closed, or sent again, while they are sent.
  */
 #include "sending.h"
 
@@ -45,7 +45,7 @@ START_TEST(every_range)
 }
 END_TEST
 
-/* Which reads whole blocks only, to memory that begins at one. */
+/* A file opened with O_DIRECT: reads must be of whole blocks, into aligned memory. */
 START_TEST(opened_for_whole_blocks)
 {
     char name[220];
@@ -54,7 +54,7 @@ START_TEST(opened_for_whole_blocks)
     int direct = open(name, O_RDONLY | O_DIRECT | O_CLOEXEC);
 
     if (direct == -1 && errno == EINVAL)
-        return; /* a file system that has no such thing */
+        return; /* the file system does not support O_DIRECT */
     must(direct);
     for (int i = 0; i < COUNT(ranges); i++) {
         exs_xferfile_t one = by_fd(direct, ranges[i].offset, ranges[i].length);
@@ -97,7 +97,7 @@ START_TEST(nothing_to_send)
 }
 END_TEST
 
-/* Memory, registered and not, files by both names and a file with nothing in it. */
+/* Registered and unregistered memory, files by descriptor and by path, and an empty file. */
 START_TEST(mixture)
 {
     char memory[5000], name[220];
@@ -162,7 +162,8 @@ START_TEST(unsignaled)
 }
 END_TEST
 
-/* The same file again, at once; and the descriptor closed as soon as the call has returned. */
+/* The same file is sent again immediately. The descriptor may be closed when the call has returned
+ * (descriptor_closed). */
 START_TEST(same_file_twice)
 {
     exs_xferfile_t one = by_fd(file, 0, 0), two = by_fd(file, 0, 0);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_sendfile_cut.c - exs_sendfile: a file that is cut short, or can't be mapped, while it waits to be sent. */
+/* test_sendfile_cut.c - exs_sendfile of a file that is truncated, or cannot be mapped, while it waits to be
+ * sent. */
 #include "sending.h"
 
-/* ---- Cut short ------------------------------------------------------------------------- */
+/* ---- Truncated files ------------------------------------------------------------------- */
 
-/* Cut the file short while it waits to be sent, and receive until that has its event. */
+/* Truncates the file while it waits to be sent, and receives until the send's event. */
 static exs_event_t send_and_cut(exs_xferfile_t *one, int large, char *in, size_t length)
 {
     post_file(one, 1, 0);
@@ -14,7 +15,7 @@ static exs_event_t send_and_cut(exs_xferfile_t *one, int large, char *in, size_t
     return inbox_take(pair.client_box, EXS_EVT_SENDFILE, pair.client);
 }
 
-/* It must be an error and must not be a SIGBUS. */
+/* A truncated file is an error of the send and causes no SIGBUS. */
 START_TEST(truncated)
 {
     size_t length = 64 * MIB;
@@ -36,7 +37,7 @@ START_TEST(truncated)
 }
 END_TEST
 
-/* A small transfer may be over already; then what came must be what was there. */
+/* A small send may already have completed; then the receiver gets the old bytes. */
 START_TEST(truncated_small)
 {
     int copy = new_file("copy", 10000);
@@ -60,7 +61,8 @@ START_TEST(truncated_small)
 }
 END_TEST
 
-/* What was there is not all, so the end that the send had asked for is not said: writing goes on. */
+/* A send of a truncated file does not shut down the stream although its flags request that: the application can
+ * send more. */
 START_TEST(cut_is_no_end)
 {
     size_t length = 64 * MIB;
@@ -88,14 +90,14 @@ START_TEST(cut_is_no_end)
 }
 END_TEST
 
-/* ---- Not mapped ------------------------------------------------------------------------ */
+/* ---- Files that cannot be mapped ------------------------------------------------------- */
 
-/* No memory, or more of it than may be locked, where all is to be; a file system that can't. */
+/* errno of mmap and of the event: no memory, more memory than may be locked, and a file system without mmap */
 static const struct {
     int map, event; /* errno */
 } why_not[] = {{ENOMEM, ENOMEM}, {EAGAIN, ENOMEM}, {ENODEV, EIO}, {EPERM, EIO}};
 
-/* Nothing of it is sent, and what is said of that is what exs_sendfile(3) has. */
+/* Nothing of the file is sent, and the error is the one that exs_sendfile(3) describes. */
 START_TEST(not_mapped)
 {
     exs_xferfile_t one = by_fd(file, 0, 0);

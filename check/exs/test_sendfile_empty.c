@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_sendfile_empty.c - exs_sendfile where elements are empty: files and memory with nothing in them, alone,
- * before, between and behind others, in every mode, on streams and packets.
+ * test_sendfile_empty.c - exs_sendfile with empty elements: empty files and memory without bytes, alone,
+ * before, between and behind other elements, in every mode, on streams and packets.
  */
 #include "check/support/support.h"
 
 #define MARK "the bytes between"
 #define MARK_LENGTH (sizeof MARK - 1)
 
-static FILE *empty, *full; /* of the running test, made by the fixture; full: MARK */
-static char names[2][40];  /* of them, under /proc/self/fd */
+static FILE *empty, *full; /* of the running test, made by the fixture; full contains MARK */
+static char names[2][40];  /* their names under /proc/self/fd */
 static exs_mhandle_t region;
 static char memory[] = MARK;
 
@@ -35,7 +35,7 @@ static void files_close(void)
 
 /* ---- Vectors ------------------------------------------------------------------------- */
 
-/* Where the bytes of an element, and the nothing of an empty one, come from. */
+/* the kind of an element, with or without bytes */
 enum source { DESCRIPTOR, PATH, REGISTERED, UNREGISTERED, SOURCES };
 
 static exs_xferfile_t element(enum source source, bool filled)
@@ -55,7 +55,7 @@ static exs_xferfile_t element(enum source source, bool filled)
     return new;
 }
 
-/* Which elements there are: 0 is an empty one, 1 one with bytes. */
+/* The elements of a vector: 0 is an empty one, 1 one with bytes. */
 static const char *const shapes[] = {"0", "00", "01", "10", "101", "010", "0010001000"};
 
 #define ELEMENTS_MAX 10
@@ -119,7 +119,7 @@ static void was_received(struct pair *pair, const char *in, size_t length)
 
 /* ---- The tests ----------------------------------------------------------------------- */
 
-/* Where nothing is sent, a packet comes with nothing in it, and a stream has nothing to bring. */
+/* An empty vector sends an empty packet, or nothing on a stream. */
 static void go_across(struct pair *pair, struct vector *v, enum mode mode, bool packets)
 {
     char in[ELEMENTS_MAX * MARK_LENGTH];
@@ -162,7 +162,7 @@ START_TEST(on_packets)
 }
 END_TEST
 
-/* Nobody receives yet. */
+/* The send is posted before the receive. */
 START_TEST(before_the_receive)
 {
     struct pair pair;
@@ -182,7 +182,7 @@ START_TEST(before_the_receive)
 }
 END_TEST
 
-/* The end of the stream behind nothing. */
+/* An empty element with EXS_SHUT_WR ends the stream. */
 START_TEST(shut_down_behind_it)
 {
     struct pair pair;
@@ -193,7 +193,7 @@ START_TEST(shut_down_behind_it)
     pair_open(&pair, AF_INET, type);
     vector_fill(&v, "0", DESCRIPTOR, DESCRIPTOR);
     v.elements[0].exs_xfv.exs_fdv.exs_flags = EXS_SHUT_WR;
-    for (int ends = 0; ends < (type == SOCK_SEQPACKET ? 2 : 1); ends++) /* the packet, and the end */
+    for (int ends = 0; ends < (type == SOCK_SEQPACKET ? 2 : 1); ends++) /* the packet, and the end of stream */
         receive_post(&pair, in, sizeof in);
     send_vector(&pair, &v, EVENT);
     was_sent(&pair, &v);

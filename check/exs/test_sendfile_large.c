@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_sendfile_large.c - exs_sendfile: the longest file that goes without EXS_BIGFILE, and longer ones. */
+/* test_sendfile_large.c - exs_sendfile: the longest file that is sent without EXS_BIGFILE, and longer ones. */
 #include "sending.h"
 
 static void *receive_large(void *arg)
@@ -57,7 +57,7 @@ START_TEST(too_large)
         must_fail(exs_sendfile(pair.client, &files[i], 1, EXS_BLOCK, NULL, NULL), EFBIG);
         must_fail(exs_blocking_sendfile(pair.client, &files[i], 1, 0), EFBIG);
     }
-    post_file(&part, 1, 0); /* the file may be large where the part is not */
+    post_file(&part, 1, 0); /* a range of a large file may be short */
     free(receive(1));
     file_was_sent(&part, 1, 1);
     close(large);

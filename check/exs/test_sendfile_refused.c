@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_sendfile_refused.c - exs_sendfile: the calls that are refused, which send nothing at all. */
+/* test_sendfile_refused.c - exs_sendfile calls that fail: they send nothing at all. */
 #include "sending.h"
 
 #include <fcntl.h>
@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-/* To write, or only to name it: nothing begins, and the connection goes on. */
+/* A file that is open for writing only, or with O_PATH. The call fails, and the connection continues. */
 START_TEST(opened_for_something_else)
 {
     static const size_t lengths[] = {1, 8192, 100000};
@@ -27,7 +27,7 @@ START_TEST(opened_for_something_else)
 }
 END_TEST
 
-/* Each is no longer than a file can be, all together wrap. */
+/* Each element is short enough, but the sum of their lengths overflows. */
 START_TEST(too_long_together)
 {
     int sparse = memfd_create("sparse", MFD_CLOEXEC);
@@ -48,7 +48,7 @@ static void refused(exs_xferfile_t element, int error)
     must_fail(exs_sendfile(pair.client, &element, 1, EXS_BLOCK, NULL, NULL), error);
     must_fail(exs_sendfile(pair.client, &element, 1, EXS_UNSIGNALED, NULL, NULL), error);
     must_fail(exs_blocking_sendfile(pair.client, &element, 1, 0), error);
-    /* One bad element, and nothing at all is sent */
+    /* one invalid element: nothing of the others is sent either */
     must_fail(exs_sendfile(pair.client, vector, 2, 0, pair.client_box->queue, NULL), error);
 }
 
@@ -98,7 +98,7 @@ START_TEST(wrong_elements)
 }
 END_TEST
 
-/* Only a file that can be mapped; and what has the name of a folder is told so. */
+/* Only regular files can be sent. The error for the path of a directory is EISDIR. */
 START_TEST(not_a_file)
 {
     int ends[2], pipes[2], null = open("/dev/null", O_RDWR), directory = open(folder, O_RDONLY);
@@ -116,7 +116,7 @@ START_TEST(not_a_file)
     refused(by_fd(pair.server, 0, 0), ENODEV);
     refused(by_path(folder, 0, 0), EISDIR);
     refused(by_path(fifo, 0, 0), ENODEV); /* and does not wait for a writer */
-    ck_assert(!file_was_opened(watch));   /* who waits at the other end must not go on */
+    ck_assert(!file_was_opened(watch));   /* opening it would wake a process that waits at the other end */
     must(close(open(fifo, O_RDWR | O_CLOEXEC)));
     ck_assert(file_was_opened(watch));
     close(watch);

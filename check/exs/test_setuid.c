@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a set-user-ID program takes from whoever runs it: nothing of the environment. The program is a copy of
- * this one that belongs to nobody, and is run by root; without the bit the same copy obeys every variable.
+ * test_setuid.c - a set-user-ID program ignores the environment of the user who runs it. The program is a copy
+ * of this one, owned by the user "nobody" and run by root. Without the set-user-ID bit the same copy obeys
+ * every variable.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,14 +19,14 @@
 #include "check/support/support.h"
 #include "core/base/settings.h"
 
-#define AS_PROGRAM "--as-program" /* the only argument of the copy */
+#define AS_PROGRAM "--as-program" /* the copy's only argument */
 #define SAYS_MAX 4096
 
 static const struct passwd *nobody;
 
 /* ---- The program ------------------------------------------------------------------------------------ */
 
-/* One line: who it is, what exs_init answers, and what it has taken from the environment. */
+/* Prints one line: the user ID, the result of exs_init, and the settings that came from the environment. */
 static int program(void)
 {
     int answer = exs_init(EXS_VERSION), error = errno;
@@ -35,7 +36,7 @@ static int program(void)
            getauxval(AT_SECURE) != 0, answer < 0 ? error : 0, taken->device, taken->debug, taken->immediate,
            taken->check, taken->check_aborts);
     fflush(stdout);
-    _exit(0); /* a sanitizer can't look for leaks in a program that may not be traced */
+    _exit(0); /* a sanitizer cannot search for leaks in a program that may not be traced */
 }
 
 /* ---- Running it ------------------------------------------------------------------------------------- */
@@ -47,7 +48,7 @@ static const char *folder(void)
     return named != NULL ? named : "/tmp";
 }
 
-/* A copy of this program, that belongs to nobody. */
+/* Makes a copy of this program that "nobody" owns. */
 static void make_program(char path[], mode_t mode)
 {
     int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), to = mkostemp(path, O_CLOEXEC);
@@ -62,13 +63,13 @@ static void make_program(char path[], mode_t mode)
         ck_assert_int_gt(sent, 0);
         left -= sent;
     }
-    must(fchown(to, nobody->pw_uid, nobody->pw_gid)); /* takes the bit away: first */
+    must(fchown(to, nobody->pw_uid, nobody->pw_gid)); /* first, because it clears the set-user-ID bit */
     must(fchmod(to, mode));
     close(from);
     close(to);
 }
 
-/* What a program of this mode says in an environment that asks for everything. */
+/* Returns the output of a program with this mode, in an environment that sets every variable. */
 static void run(mode_t mode, char says[SAYS_MAX])
 {
     static char *const environment[] = {"EXS_DEVICE=no-such-device", "EXS_DEBUG=1", "EXS_IMMEDIATE=0",
@@ -108,7 +109,7 @@ START_TEST(environment_of_a_setuid_program)
     run(S_ISUID | 0755, says);
     snprintf(line, sizeof(line), "uid %d secure 1 init 0 device '' debug 0 immediate 1 check 0 0\n",
              (int)nobody->pw_uid);
-    ck_assert_str_eq(says, line); /* and not a word of the log */
+    ck_assert_str_eq(says, line); /* and no log lines */
 }
 END_TEST
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_shm_memory.c - a system that has no memory for shared memory, as where another user has all that
- * vm.overcommit_memory=2 lets processes promise: a connection ends with an error, and the process lives.
+ * test_shm_memory.c - the system has no memory left for shared memory, for example because another user has all
+ * that vm.overcommit_memory=2 lets processes commit. The connection ends with an error, and the process
+ * survives.
  */
 #include "check/support/support.h"
 
@@ -13,7 +14,7 @@ enum { LARGE = 8 << 20 };
 
 static _Atomic bool has_no_memory;
 
-/* Stands before the C library's. */
+/* Replaces the C library's function. */
 __attribute__((visibility("default"))) int madvise(void *start, size_t length, int advice)
 {
     int (*next)(void *, size_t, int);
@@ -34,7 +35,7 @@ static void begin(void)
     init_library();
 }
 
-/* The first bytes find memory, what follows does not; `_i`: in which direction. */
+/* Memory is available for the first bytes and not for the rest; `_i` is the direction. */
 START_TEST(a_connection_ends)
 {
     char *bytes = new_buffer(LARGE), *into = new_buffer(LARGE);

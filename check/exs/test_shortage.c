@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_shortage.c - a process without descriptors: calls that need one fail with EMFILE and take nothing, and
- * every socket and queue can be given back all the same. One without memory for libev, which would end it; and one
- * that may not pin any.
+ * test_shortage.c - a process without free descriptors: calls that need one fail with EMFILE and have no other
+ * effect, and every socket and queue can still be closed. Also a process in which libev gets no memory, and one
+ * that may not pin memory.
  */
 #include "check/support/processes.h"
 #include "check/support/support.h"
@@ -13,7 +13,7 @@
 
 #define LIMIT 256
 
-static int taken[LIMIT], count; /* every descriptor that there was */
+static int taken[LIMIT], count; /* all free descriptors */
 
 static void exhaust(void)
 {
@@ -46,7 +46,7 @@ static int bound(void)
     return socket;
 }
 
-/* How a socket is closed. */
+/* The ways to close a socket. */
 static void close_by(int way, int socket, struct inbox *box)
 {
     switch (way) {
@@ -77,7 +77,7 @@ START_TEST(sockets_without_a_peer)
     must(exs_listen(listener, 4));
     exhaust();
     close_by(_i, fresh, &box);
-    release(); /* a socket's own descriptor is free now: take it too */
+    release(); /* the socket's own descriptor is free now: take it, too */
     exhaust();
     close_by(_i, named, &box);
     release();
@@ -85,11 +85,11 @@ START_TEST(sockets_without_a_peer)
     close_by(_i, listener, &box);
     release();
     inbox_close(&box);
-    ck_assert_int_le(count_fds(), before + 8); /* what the thread and the device keep */
+    ck_assert_int_le(count_fds(), before + 8); /* the service thread and the device keep some open */
 }
 END_TEST
 
-/* One that was used without blocking is closed so, without another descriptor. */
+/* A connection of asynchronous calls is closed without another descriptor. */
 START_TEST(connections)
 {
     struct pair pair;
@@ -109,8 +109,9 @@ START_TEST(connections_closed_by_blocking_calls)
     pair_open(&pair, AF_INET, SOCK_STREAM);
     must(exs_recv(pair.client, &byte, 1, 0, pair.client_box->queue, NULL, NULL));
     exhaust();
-    must(exs_blocking_close(pair.client)); /* this thread has not waited yet: to be woken it would need one */
-    must(exs_blocking_close(pair.server)); /* its queue holds events that nobody has taken */
+    /* this thread has not waited yet; it would need a descriptor to be woken */
+    must(exs_blocking_close(pair.client));
+    must(exs_blocking_close(pair.server)); /* its queue holds events that were not dequeued */
     take_failed(pair.client_box, EXS_EVT_RECV, pair.client, ECANCELED);
     pair_close_rest(&pair);
     release();
@@ -128,8 +129,8 @@ START_TEST(connections_of_blocking_calls)
 }
 END_TEST
 
-/* A loop closes what blocking calls have connected: its queue has to be told of them, and there is no
- * descriptor for that. */
+/* A loop's queue closes sockets that blocking calls have connected. No descriptor is left to attach their queue
+ * to it. */
 START_TEST(connections_of_blocking_calls_closed_by_a_loop)
 {
     struct pair pair;
@@ -151,8 +152,8 @@ START_TEST(connections_of_blocking_calls_closed_by_a_loop)
 }
 END_TEST
 
-/* An operation of such a loop waits, and the loop is woken now and then; at once as soon as there are
- * descriptors. */
+/* An operation on such a queue waits. Without a descriptor the loop wakes on a timer, ten times a second; with
+ * one it is woken immediately. */
 START_TEST(connections_of_blocking_calls_used_by_a_loop)
 {
     struct pair pair;
@@ -206,7 +207,7 @@ START_TEST(what_needs_one_fails)
 }
 END_TEST
 
-/* A bind that failed for want of one has left nothing, and can be made again. */
+/* A bind that fails with EMFILE changes nothing and can be repeated. */
 START_TEST(bound_afterwards)
 {
     struct address any = loopback(AF_INET, 0);
@@ -233,8 +234,8 @@ static void *accept_and_close(void *listener)
     return NULL;
 }
 
-/* What a blocking call that fails has opened is closed when it is over, not when the thread waits again, nor
- * with the socket, which is as new. */
+/* The descriptors that a failed blocking call has opened are closed when it returns. The socket can be used
+ * again. */
 START_TEST(failed_connects_keep_nothing)
 {
     struct pair pair;
@@ -244,7 +245,7 @@ START_TEST(failed_connects_keep_nothing)
 
     pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
     pair_close_blocking(&pair);
-    int before = count_fds(); /* with what the thread and the device keep */
+    int before = count_fds(); /* including those that the service thread and the device keep open */
 
     must(socket = exs_socket(PF_INET, SOCK_STREAM, 0));
     for (int i = 0; i < 3; i++) {
@@ -264,7 +265,7 @@ START_TEST(failed_connects_keep_nothing)
 }
 END_TEST
 
-/* ---- A connection that there is no descriptor for -------------------------------------------------- */
+/* ---- No descriptor for a connection ---------------------------------------------------------------- */
 
 static void connect_twice(int fd, void *arg)
 {
@@ -281,7 +282,7 @@ static void connect_twice(int fd, void *arg)
     must(exs_blocking_close(socket));
 }
 
-/* It is refused, as a line says, and costs the accept nothing: that has the next one. */
+/* The connection is refused, with a log line. The accept stays pending and returns the next connection. */
 START_TEST(a_connection_is_refused)
 {
     static exs_acceptaddr_t wanted;
@@ -300,14 +301,15 @@ START_TEST(a_connection_is_refused)
     exs_pollfd_t here = {.exs_fd = listener, .exs_events = EXS_POLLIN};
 
     tell(child.fd, &address, sizeof address);
-    ck_assert_int_eq(exs_poll(&here, 1, EXS_BLOCK, NULL, NULL, NULL), 1); /* it has come, and waits */
+    /* the request has arrived and waits */
+    ck_assert_int_eq(exs_poll(&here, 1, EXS_BLOCK, NULL, NULL, NULL), 1);
     exhaust();
     must(dup2(fileno(said), STDERR_FILENO));
     must(exs_accept(listener, &wanted, 1, 0, box.queue));
     inbox_quiet(&box, 0);
     hear(child.fd, &done, 1);
     rewind(said);
-    if (!on_rdma()) { /* there the queue needs no further descriptor */
+    if (!on_rdma()) { /* there the queue needs no other descriptor */
         ck_assert_ptr_nonnull(fgets(line, sizeof line, said));
         ck_assert_str_eq(
             line, "exs: no descriptor is left for a queue to watch a connection: it polls the connection "
@@ -334,7 +336,7 @@ static void *no_memory(void *pointer, long size)
     return NULL;
 }
 
-/* libev ends a process that has no memory for it, so it is for programs that chose it. */
+/* libev ends the process if it gets no memory. Blocking calls must therefore not use libev. */
 START_TEST(blocking_calls_need_no_libev)
 {
     const struct timeval moment = {.tv_usec = 1};
@@ -351,9 +353,9 @@ START_TEST(blocking_calls_need_no_libev)
 }
 END_TEST
 
-#define LARGE (64 * KIB) /* is registered, not copied */
+#define LARGE (64 * KIB) /* bytes; registered, not copied */
 
-/* The memlock limit is told by its name, whatever it is: with none at all the kernel says EPERM. */
+/* The error for RLIMIT_MEMLOCK is ENOMEM, also if the limit is 0, where the kernel says EPERM. */
 START_TEST(memory_that_may_not_be_pinned)
 {
     const rlim_t limits[] = {0, 4096};
@@ -364,7 +366,7 @@ START_TEST(memory_that_may_not_be_pinned)
     memlock_count();
     must(getrlimit(RLIMIT_MEMLOCK, &before));
     pair_open(&pair, AF_INET, SOCK_STREAM);
-    for (int i = 0; i < COUNT(limits) && on_rdma(); i++) { /* the embedded device pins nothing */
+    for (int i = 0; i < COUNT(limits) && on_rdma(); i++) { /* the software device pins no memory */
         struct rlimit less = {.rlim_cur = limits[i], .rlim_max = before.rlim_max};
 
         must(setrlimit(RLIMIT_MEMLOCK, &less));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_silence.c - an idle queue wakes nobody, and who waits for it uses no processor. */
+/* test_silence.c - an idle queue causes no wake-ups, and a thread that waits for it uses no CPU time. */
 #include "check/support/player.h"
 
 #include <poll.h>
@@ -12,7 +12,7 @@ static void queue_silent(exs_qhandle_t queue, int ms)
     free(box.kept);
 }
 
-/* Some traffic of each sort, so that the library has something to be silent about. */
+/* Traffic of each kind, so that the library has timers and packets to finish. */
 static void make_traffic(struct pair *pair)
 {
     for (uint64_t i = 0; i < 50; i++) {
@@ -21,7 +21,7 @@ static void make_traffic(struct pair *pair)
     }
 }
 
-/* Counts wake-ups of both queues, each served like a user would, for that long. */
+/* Counts the wake-ups of both queues during this time. Each queue is polled as an application would. */
 static int count_wakes(struct pair *pair, int ms)
 {
     struct pollfd wait[2] = {{.fd = exs_qfd(pair->client_box->queue), .events = POLLIN},
@@ -43,7 +43,7 @@ START_TEST(idle_is_silent)
     char in[100];
 
     pair_open(&pair, AF_INET, _i ? SOCK_SEQPACKET : SOCK_STREAM);
-    for (int round = 0; round < 2; round++) { /* fresh, then after traffic */
+    for (int round = 0; round < 2; round++) { /* before any traffic, and after some */
         inbox_quiet(pair.client_box, QUIET_MS);
         inbox_quiet(pair.server_box, QUIET_MS);
         double cpu = seconds_of_cpu();
@@ -53,7 +53,8 @@ START_TEST(idle_is_silent)
         ck_assert_msg(cpu < 0.02, "%.3f s of CPU in 0.2 s of nothing", cpu);
         make_traffic(&pair);
     }
-    must(exs_recv(pair.server, in, sizeof in, 0, pair.server_box->queue, NULL, NULL)); /* waiting is idle too */
+    /* a pending receive is idle, too */
+    must(exs_recv(pair.server, in, sizeof in, 0, pair.server_box->queue, NULL, NULL));
     inbox_quiet(pair.client_box, QUIET_MS);
     double cpu = seconds_of_cpu();
     int wakes = count_wakes(&pair, 200);
@@ -84,7 +85,7 @@ START_TEST(not_readable_when_drained)
 }
 END_TEST
 
-/* A thread asleep in exs_qdequeue, and one in a blocking receive, use no processor either. */
+/* A thread that sleeps in exs_qdequeue, or in a blocking receive, uses no CPU time either. */
 static void *receive_a_byte(void *arg)
 {
     struct pair *pair = arg;

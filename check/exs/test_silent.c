@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_silent.c - short sends that nobody is told of, EXS_UNSIGNALED and without a queue: their bytes come, in their
- * order and whole, among others of every sort, and leave nothing behind that is busy.
+ * test_silent.c - short fire-and-forget sends (EXS_UNSIGNALED, without a queue): their bytes arrive whole and
+ * in order, among operations of every kind, and they leave no region or queue in use.
  */
 #include "check/support/files.h"
 
@@ -45,7 +45,7 @@ static void receive_exactly(size_t length, uint64_t seed, bool is_started)
     pattern_check(xfer.exs_evt_buffer, length, seed, 0);
 }
 
-/* Nothing waits before it, so its bytes are copied in the call: the buffer is the caller's at once. */
+/* No send is pending before it, so the call copies the bytes: the caller may change the buffer immediately. */
 START_TEST(overwritten)
 {
     int type = types[_i & 1];
@@ -56,7 +56,7 @@ START_TEST(overwritten)
     wait_so(pair.client_box, waits[_i / 4]);
     wait_so(pair.server_box, waits[_i / 4]);
     for (uint64_t round = 0; round < 600; round++) {
-        size_t length = sizes[round % 4]; /* those that are over at once */
+        size_t length = sizes[round % 4]; /* lengths of sends that complete in the call */
 
         if (length == 0 && type == SOCK_STREAM) {
             hush(pair.client, out, 0, region);
@@ -65,7 +65,7 @@ START_TEST(overwritten)
         bool is_started = round % 3 != 0 || type == SOCK_SEQPACKET;
         if (is_started)
             must(exs_recv(pair.server, in, sizeof in, 0, pair.server_box->queue, NULL, NULL));
-        if (is_started && type == SOCK_SEQPACKET) { /* the sender knows of it */
+        if (is_started && type == SOCK_SEQPACKET) { /* waits until the sender has the advertisement */
             must(exs_send(pair.server, "", 1, 0, pair.server_box->queue, NULL, NULL));
             char byte;
             must(exs_recv(pair.client, &byte, 1, 0, pair.client_box->queue, NULL, NULL));
@@ -84,20 +84,20 @@ START_TEST(overwritten)
 }
 END_TEST
 
-/* ---- Among others of every sort -------------------------------------------------------------- */
+/* ---- Among operations of every kind ---------------------------------------------------------- */
 
 struct flow { /* one direction */
     int from, to, type, file;
     struct inbox *out, *in;
     char *bytes, *window,
-        *there; /* the pattern of its seed; what is written at the peer's, and the peer's memory */
+        *there; /* the pattern of `seed`; the part of the peer's memory that is written to; the peer's memory */
     exs_mhandle_t region, there_region;
     exs_token_t token;
     uint64_t seed;
     size_t sent, received;
     size_t lengths[OPS]; /* of messages */
     int written, read;
-    uintptr_t owed[EXS_EVT_POLL + 1]; /* events of each type */
+    uintptr_t owed[EXS_EVT_POLL + 1]; /* number of expected events of each type */
     char *buffer;
 };
 static struct folder folder;
@@ -207,7 +207,7 @@ static void receive_one(struct flow *f, struct chance *chance)
     f->received += xfer.exs_evt_length;
 }
 
-/* Every event that is owed comes once, in the order of its kind. */
+/* Each expected event arrives once, and those of one type in order. */
 static void flow_close(struct flow *f)
 {
     must(exs_send(f->from, "z", 1, 0, f->out->queue, (void *)f->owed[EXS_EVT_SEND], NULL));
@@ -233,7 +233,7 @@ static void flow_close(struct flow *f)
     free(f->buffer);
 }
 
-/* The receiver takes one for so many that are sent, and the rest at the end. */
+/* The receiver receives one message for each 1 or 20 that are sent, and the rest at the end. */
 START_TEST(mixture)
 {
     struct chance chance = chance_new();
@@ -265,8 +265,8 @@ END_TEST
 
 /* ---- Thousands in a row ------------------------------------------------------------------------ */
 
-/* Nobody receives, and nobody dequeues, until all were sent, both ways; then all come, and what is signaled behind them
- * is done. */
+/* Both sides send all messages before either receives or dequeues. Then all of them arrive, and a signaled send
+ * behind them completes. */
 START_TEST(thousands)
 {
     int type = types[_i & 1];
@@ -312,12 +312,11 @@ START_TEST(thousands)
 }
 END_TEST
 
-/* ---- What they leave behind ------------------------------------------------------------------ */
+/* ---- Resources ------------------------------------------------------------------------------- */
 
 static const size_t lengths_left[] = {1, 64, 65, 200, 5000, 100000};
 
-/* The region is free when the connection has been idle for a moment, also of a send that is longer, and a queue that
- * was named. */
+/* After an idle moment the region and a named queue are no longer in use, also after longer sends. */
 START_TEST(leave_nothing_busy)
 {
     size_t length = lengths_left[_i % COUNT(lengths_left)];
@@ -362,7 +361,7 @@ START_TEST(leave_nothing_busy)
 }
 END_TEST
 
-/* Those that are over at once are so for the region, too: there is nothing to wait for. */
+/* A send that completes in the call does not use the region afterwards. */
 START_TEST(over_at_once)
 {
     char out[SHORT], in[SHORT * 10];

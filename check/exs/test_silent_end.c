@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_silent_end.c - how a connection ends after short sends that nobody is told of: the peer gets all of them and the
- * orderly end, or sees that it was cut; a close that lingers tells; and one that is idle lives on, and its dead peer is
- * noticed.
+ * test_silent_end.c - how a connection ends after short fire-and-forget sends (EXS_UNSIGNALED, without a
+ * queue): the peer receives all of them and an orderly end, or a reset; a lingering close reports whether they
+ * were delivered; a linger time of 0 resets the connection.
  */
 #include "lingering.h"
 
@@ -31,7 +31,8 @@ static void hush_many(int socket, int count)
         hush(socket, out + i * SHORT, SHORT);
 }
 
-/* Whole messages, or bytes, until the end, which this is; how many bytes. */
+/* Receives whole messages, or bytes, until the end of stream or an error. Returns the number of bytes, and the
+ * error in *error (0: end of stream). */
 static size_t received_until(int socket, struct inbox *box, int *error)
 {
     char in[SHORT];
@@ -52,7 +53,7 @@ static size_t received_until(int socket, struct inbox *box, int *error)
     }
 }
 
-/* The client has closed, and its event has been taken. */
+/* Closes the rest, after the client's close has completed. */
 static void close_rest(void)
 {
     double start = seconds_now();
@@ -67,7 +68,8 @@ static void close_rest(void)
 
 static const int counts[] = {1, 10, 100, MANY};
 
-/* Without lingering: all and the end, or fewer and a reset, never fewer and an end. */
+/* A close without lingering: the peer receives everything and the end of stream, or less and a reset; never
+ * less and the end of stream. */
 START_TEST(closed_in_order)
 {
     int error;
@@ -85,7 +87,8 @@ START_TEST(closed_in_order)
 }
 END_TEST
 
-/* All arrives that the peer's buffer has room for, and what it receives meanwhile. */
+/* A lingering close delivers what fits into the peer's buffer, and what the peer receives while the close
+ * waits. */
 START_TEST(lingered)
 {
     int type = types[_i & 1], count = counts[_i / 2 % 4];
@@ -115,7 +118,7 @@ START_TEST(lingered)
 }
 END_TEST
 
-/* A message for which nobody asks waits here, and the close says that it did not go. */
+/* The peer posts no receive, so the messages wait here. The lingering close times out. */
 START_TEST(lingered_in_vain)
 {
     open_pair(SOCK_SEQPACKET);
@@ -152,7 +155,7 @@ static void *close_blocking(void *arg)
     return NULL;
 }
 
-/* As the manual has it: a last word, and a call that waits. */
+/* The example of the manual: a final message, and a close that waits. */
 START_TEST(last_word)
 {
     char in[2 * SHORT];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_silent_peer.c - short sends that nobody is told of, to a peer that is another process: killed, stopped, or idle for
- * long. A close that lingers does not say that they arrived where they did not; the connection lives on while the peer does,
- * and no longer.
+ * test_silent_peer.c - short fire-and-forget sends (EXS_UNSIGNALED, without a queue) to a peer in another
+ * process that is killed, stopped, or idle for a long time. A lingering close does not report delivery of sends
+ * that were not delivered; the connection lasts as long as the peer does.
  */
 #include "check/support/processes.h"
 #include "check/support/support.h"
@@ -11,11 +11,11 @@
 #include <poll.h>
 #include <signal.h>
 
-#define PERIODS_MS 3500 /* several of the keepalive, which are a second */
+#define PERIODS_MS 3500 /* several keepalive intervals, which are a second each */
 
 static const int types[] = {SOCK_STREAM, SOCK_SEQPACKET};
 
-static struct link { /* to a peer */
+static struct link { /* a connection to a peer */
     struct child child;
     struct inbox box;
     int socket;
@@ -31,7 +31,8 @@ static void set(int level, int option, int value)
     must(exs_setsockopt(peer.socket, level, option, &value, sizeof value));
 }
 
-/* It answers bytes of a message, each by one, and tells when it has begun. */
+/* The peer answers each '?' with a byte. It starts on request, and reports when it has accepted and when it has
+ * closed. */
 static void echo(int fd, void *arg)
 {
     struct address address;
@@ -110,8 +111,8 @@ static int lingers(int flags)
     return event.exs_evt_errno;
 }
 
-/* The peer stands still when it is sent, and is killed: what it had not taken is not delivered. A signaled one says the
- * same, by its event. */
+/* The peer is stopped, then bytes are sent, then it is killed: what it had not received is not delivered, and
+ * the close fails. The same holds for signaled sends. */
 START_TEST(killed_before_it_took_them)
 {
     int count = _i & 2 ? 50 : 1, flags = EXS_LINGER;
@@ -144,7 +145,7 @@ START_TEST(killed_before_it_took_them)
 }
 END_TEST
 
-/* Some time passes between the two, so that it is known here. */
+/* Between the kill and the close this process notices that the peer is gone. */
 START_TEST(known_to_be_killed)
 {
     bool lingers_too = _i & 2;
@@ -163,8 +164,8 @@ START_TEST(known_to_be_killed)
 }
 END_TEST
 
-/* It stands still for ever: with a time the close is over then, without when the peer counts as gone, to which something
- * has to be under way; and one that does not linger is soon. */
+/* The peer is stopped for ever. A lingering close ends after its time or, without a time, when the peer counts
+ * as unreachable, which needs something in flight. A close without lingering ends soon. */
 START_TEST(stopped)
 {
     const struct linger second = {.l_onoff = 1, .l_linger = 1};
@@ -186,7 +187,7 @@ START_TEST(stopped)
 }
 END_TEST
 
-/* The dead are noticed, whether something waits or not. */
+/* A dead peer is noticed, whether a receive is pending or not. */
 START_TEST(noticed)
 {
     char byte;
@@ -214,7 +215,8 @@ END_TEST
 
 /* ---- Idle --------------------------------------------------------------------------------------------- */
 
-/* For several periods of the keepalive; then the peer stands still, which is noticed. */
+/* The connection is idle for several keepalive intervals, and survives. Then the peer is stopped, and this is
+ * noticed. */
 START_TEST(idle)
 {
     char byte;

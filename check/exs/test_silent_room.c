@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_silent_room.c - room to send, and what is pending, beside short sends that nobody is told of: SO_SNDBUF,
- * MSG_DONTWAIT, exs_poll, exs_cancel.
+ * test_silent_room.c - send-buffer space and pending operations in the presence of short fire-and-forget sends
+ * (EXS_UNSIGNALED, without a queue): SO_SNDBUF, MSG_DONTWAIT, exs_poll, exs_cancel.
  */
 #include "check/support/support.h"
 
@@ -47,7 +47,7 @@ static void set_int(int option, int value)
     must(exs_setsockopt(pair.client, SOL_SOCKET, option, &value, sizeof value));
 }
 
-/* The limit is reached when the peer has no more room, and is so no more when it has received. */
+/* The limit is reached when the peer's buffer is full, and no longer when the peer has received. */
 START_TEST(limited)
 {
     int sent = 0;
@@ -79,7 +79,7 @@ START_TEST(limited)
 }
 END_TEST
 
-/* There is room as long as the peer has some, and it is told of. */
+/* The socket is writable as long as the peer has buffer space, and polls report that. */
 START_TEST(polled)
 {
     exs_pollfd_t fd = {.exs_fd = pair.client, .exs_events = EXS_POLLOUT};
@@ -100,7 +100,7 @@ START_TEST(polled)
 }
 END_TEST
 
-/* Between silent ones, one that does not wait goes, or says that it can't; bytes stay in order. */
+/* Between fire-and-forget sends, a send with MSG_DONTWAIT succeeds or fails with EAGAIN. Bytes arrive in order. */
 START_TEST(without_waiting)
 {
     size_t sent = 0, received = 0;
@@ -137,7 +137,8 @@ START_TEST(without_waiting)
 }
 END_TEST
 
-/* What was given to the device is delivered; of a message all or nothing. The connection lives on. */
+/* A cancel does not affect what was posted to the device; a message is delivered completely or not at all. The
+ * connection continues. */
 START_TEST(cancelled)
 {
     int count = _i & 2 ? MANY : 20, type = _i & 1 ? SOCK_SEQPACKET : SOCK_STREAM;
@@ -168,7 +169,8 @@ START_TEST(cancelled)
 }
 END_TEST
 
-/* A limit of time breaks the connection where it ends one of them: messages would be missing, and no event would tell. */
+/* A send timeout of one of these sends breaks the connection, because messages would be missing and no event
+ * would report that. */
 START_TEST(timed)
 {
     const struct timeval limit = {.tv_usec = 100000};
@@ -191,7 +193,7 @@ START_TEST(timed)
 }
 END_TEST
 
-/* Silent: of what becomes of them there is never an event, on any queue. */
+/* When they fail no event reports that, on any queue. */
 START_TEST(fails_in_silence)
 {
     open_all(_i ? SOCK_SEQPACKET : SOCK_STREAM);

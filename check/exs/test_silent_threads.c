@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_silent_threads.c - threads that send short ones silently on one socket, while others receive, cancel, and close it:
- * what comes is whole and in the order of each sender, and a number that is no socket any more is an error and no harm.
+ * test_silent_threads.c - threads send short fire-and-forget messages (EXS_UNSIGNALED, without a queue) on one
+ * socket, while others receive, cancel, and close the socket. Messages arrive whole and in the order of each
+ * sender. A number that is no socket any more is an error and does no harm.
  */
 #include "check/support/support.h"
 
@@ -15,7 +16,7 @@ static struct pair pair;
 static atomic_int running;
 static atomic_bool over;
 
-struct word { /* of one sender */
+struct word { /* one message of one sender */
     int sender, number;
     char rest[SHORT - 2 * sizeof(int)];
 };
@@ -26,7 +27,7 @@ struct sender {
     bool may_fail;
 };
 
-/* Each word has memory of its own until the end. */
+/* each message stays in memory until the test ends */
 
 static void *send_words(void *arg)
 {
@@ -57,7 +58,8 @@ static void word_is_next(const struct word *word, int *next)
     next[word->sender]++;
 }
 
-/* Both ends' queues are driven by this thread; or the sender's by nobody until the end. */
+/* This thread drives the queues of both ends; or the sender's queue is not driven before all messages were
+ * sent. */
 START_TEST(several_senders)
 {
     struct sender senders[SENDERS];
@@ -92,7 +94,8 @@ START_TEST(several_senders)
 }
 END_TEST
 
-/* The socket is closed while they send, and its number is soon another's: of a connection that is closed, too. */
+/* The socket is closed while threads send, and its number may be given to another socket, also one of a
+ * connection that is closed. */
 START_TEST(closed_meanwhile)
 {
     for (int round = 0; round < ROUNDS; round++) {
@@ -124,7 +127,7 @@ START_TEST(closed_meanwhile)
 }
 END_TEST
 
-/* Threads look at both queues, and never sleep, while others send and this one receives, as it likes. */
+/* Threads busy-poll both queues, while others send and this one posts receives. */
 static atomic_int seen;
 
 static void *look(void *arg)
@@ -180,7 +183,7 @@ START_TEST(looked_on)
 }
 END_TEST
 
-/* Sends on whatever has this number. */
+/* Sends on the socket that has this number at the moment. */
 static _Atomic int number;
 
 static void *send_on_number(void *arg)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_spin.c - looking for a while before sleeping: who does, who does not, and that nothing is lost by it.
+ * test_spin.c - busy polling before a thread sleeps: when the library polls, when it does not, and that no
+ * event is lost.
  *
- * The library's calls to the kernel come by here and are counted, for each thread: it sleeps by ppoll, and
- * makes way by sched_yield between looks. What time it is is what the test says, where only one thread waits:
- * how busy the machine is would be learned from it.
+ * The test replaces functions that the library calls and counts their calls in each thread: ppoll(), by which a
+ * thread sleeps, and sched_yield(), which it calls between polls. Where only one thread waits the test also
+ * replaces the clock, because the library would learn from the real one how busy the machine is.
  */
 #include "check/support/support.h"
 
@@ -16,13 +17,14 @@
 
 #define AT_ONCE "0"
 #define SHORT "50"     /* us */
-#define LONG "1000000" /* what is under way comes before that */
+#define LONG "1000000" /* us; everything arrives before that */
 
 static _Thread_local int sleeps, yields;
-static atomic_bool has_clock; /* ours, that only goes on where somebody looks at it, sleeps, or makes way: */
+/* the test's clock, which advances only when it is read, or when a thread sleeps or yields */
+static atomic_bool has_clock;
 static atomic_llong clock_ns;
 #define LOOK_NS 1000
-static bool yield_lasts; /* so long: */
+static bool yield_lasts; /* sched_yield() takes LOST_NS */
 #define LOST_NS 2000000
 
 __attribute__((visibility("default"))) int clock_gettime(clockid_t id, struct timespec *now)
@@ -63,7 +65,7 @@ __attribute__((visibility("default"))) int sched_yield(void)
     return own();
 }
 
-/* It goes on from the other one: whoever runs the test has looked at that. */
+/* Starts the test's clock at the system's time, which the test runner has already read. */
 static void set_clock(void)
 {
     struct timespec now;
@@ -79,7 +81,7 @@ static void init_with(const char *spin)
     init_library();
 }
 
-/* Wait for events of which there are none; did it look for a while? */
+/* Waits for an event, and gets none. Returns whether the thread polled before it slept. */
 static bool waits_in_vain(exs_qhandle_t queue)
 {
     struct timeval limit = {.tv_usec = 5000};
@@ -90,7 +92,7 @@ static bool waits_in_vain(exs_qhandle_t queue)
     return yields > 0;
 }
 
-/* ---- Whether -------------------------------------------------------------------------- */
+/* ---- When a thread polls -------------------------------------------------------------- */
 
 START_TEST(at_once)
 {
@@ -124,7 +126,7 @@ START_TEST(is_empty)
     init_with(SHORT);
     exs_qhandle_t queue = exs_qcreate(0);
 
-    for (int i = 0; i < 32; i++) { /* 1, 3, 7 and 15 are left out */
+    for (int i = 0; i < 32; i++) { /* exponential backoff: 1, 3, 7 and 15 waits skip polling */
         bool looks = waits_in_vain(queue);
 
         ck_assert_int_eq(looks, i == 0 || i == 2 || i == 6 || i == 14 || i == 30);
@@ -176,14 +178,14 @@ static void set_mode(exs_qhandle_t queue, int mode, int us)
     must(exs_qmodify(queue, EXS_QATTR_WAIT, &(exs_qattr_t){.exs_wait = mode, .exs_wait_us = us}));
 }
 
-/* Its processor is lost to others for a while; for so many times as long nobody looks. */
+/* sched_yield() takes long because another thread uses the CPU: polling is disabled for many times as long. */
 START_TEST(contended)
 {
     set_clock();
     init_with(SHORT);
     exs_qhandle_t queue = exs_qcreate(0);
 
-    for (int i = 0; i < 2; i++) { /* then what was learned is forgotten */
+    for (int i = 0; i < 2; i++) { /* a change of the mode resets what was learned */
         yield_lasts = true;
         ck_assert(waits_in_vain(queue));
         yield_lasts = false;
@@ -196,7 +198,7 @@ START_TEST(contended)
 }
 END_TEST
 
-/* A queue that is made meanwhile knows. */
+/* Polling is then disabled for a queue that is created in that time, too. */
 START_TEST(crowded_for_others)
 {
     set_clock();
@@ -218,7 +220,7 @@ START_TEST(crowded_for_others)
 }
 END_TEST
 
-/* ---- As the program says --------------------------------------------------------------- */
+/* ---- Modes that the application sets --------------------------------------------------- */
 
 static void has_mode(exs_qhandle_t queue, int mode, int us)
 {
@@ -257,7 +259,7 @@ START_TEST(notify)
 }
 END_TEST
 
-/* What was learned before a change is forgotten. */
+/* A change of the mode resets what was learned. */
 START_TEST(adaptive)
 {
     set_clock();
@@ -272,7 +274,7 @@ START_TEST(adaptive)
 }
 END_TEST
 
-/* However often nothing came. */
+/* Busy polling never stops, however many polls were empty. */
 START_TEST(busy_poll)
 {
     set_clock();
@@ -290,10 +292,10 @@ END_TEST
 
 struct later {
     struct pair *pair;
-    exs_qhandle_t queue; /* to be changed; or NULL */
+    exs_qhandle_t queue; /* whose mode is changed; or NULL */
 };
 
-/* When the other thread is likely to wait. */
+/* Waits until the other thread probably waits. */
 static void *send_later(void *argument)
 {
     const struct later *later = argument;
@@ -306,8 +308,8 @@ static void *send_later(void *argument)
     return NULL;
 }
 
-/* A receive by a dequeue of the socket's own queue, by one of another, which it is a guest of, and by a call
- * that blocks; of which a change of the mode makes the first sleep in the middle. */
+/* A receive on the socket's own queue, the same with a change of the mode that makes the thread sleep in the
+ * middle, a receive on another queue, to which the owner is attached, and a blocking receive. */
 START_TEST(busy_poll_hears)
 {
     enum { OWN, CHANGED, GUEST, BLOCKING };
@@ -341,13 +343,13 @@ START_TEST(busy_poll_hears)
 }
 END_TEST
 
-/* ---- Nothing is lost ------------------------------------------------------------------ */
+/* ---- No event is lost ----------------------------------------------------------------- */
 
 enum { ROUNDS = 200 };
 
 #define LAST '\xff'
 
-/* Each byte goes back. */
+/* Sends each byte back. */
 static void *echo(void *argument)
 {
     const struct pair *pair = argument;
@@ -391,7 +393,7 @@ static void *dequeue_all(void *queue)
     return NULL;
 }
 
-/* Events that another thread completes, while this one looks, sleeps, or is in between. */
+/* Another thread completes events while this one polls, sleeps, or is in between. */
 START_TEST(events_of_others)
 {
     init_with(_i == 0 ? LONG : SHORT);
@@ -405,7 +407,7 @@ START_TEST(events_of_others)
 }
 END_TEST
 
-/* A blocking call on a socket whose home a program watches leaves its descriptor as it was. */
+/* A blocking call on a socket leaves the descriptor of its queue, which the application watches, not readable. */
 START_TEST(watched_home)
 {
     struct pair pair;
@@ -427,12 +429,12 @@ START_TEST(watched_home)
 }
 END_TEST
 
-/* ---- In a loop ------------------------------------------------------------------------ */
+/* ---- In a libev loop ------------------------------------------------------------------ */
 
 struct game {
     struct pair pair;
     char asked, byte;
-    int rounds, others; /* it ends after ROUNDS of the one and TURNS of the others */
+    int rounds, others; /* the test ends after ROUNDS answers and TURNS events of the other descriptor */
     ev_io other;
 };
 
@@ -471,9 +473,8 @@ static void other_cb(EV_P_ ev_io *w, int revents)
         ev_io_stop(EV_A_ w);
 }
 
-/* Whose loop looks between its events, and nobody else there is kept from its own: all answers come, and
- * another descriptor that is always ready has its turns as long as they do. Then the queue's descriptor is as
- * quiet as before. */
+/* The loop busy-polls between its events and does not starve other watchers: all answers arrive, and so do
+ * TURNS events of a descriptor that is always readable. Afterwards the queue's descriptor is not readable. */
 START_TEST(loop)
 {
     struct game game = {.rounds = 0};

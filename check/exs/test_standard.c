@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_standard.c - a program whose standard descriptors are closed: nothing of the library's ever takes their
- * numbers, so that what the program prints all the same goes nowhere.
+ * test_standard.c - a program whose standard descriptors are closed: the library never opens a descriptor with
+ * one of their numbers, so that output of the program cannot reach it.
  */
 #include "check/support/support.h"
 
@@ -13,7 +13,7 @@ static void expect_closed(const char *when)
         ck_assert_msg(fcntl(fd, F_GETFD) == -1, "%s, %d is open", when, fd);
 }
 
-/* A file to send; its name is kept in `path`. */
+/* Makes a file to send. `path` returns its name. */
 static void make_file(char path[64], size_t length)
 {
     char *bytes = new_buffer(length);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_stats.c - what there is and what has been done: exs_getdevices, exs_getstats. */
+/* test_stats.c - exs_getdevices and exs_getstats: available devices, and counters. */
 #include "check/support/support.h"
 
 /* ---- Counters ------------------------------------------------------------------------------ */
@@ -32,7 +32,8 @@ static void nothing_counted(const exs_stats_t *stats)
 #define SHORT 100
 #define LONG 1000000
 
-/* Bytes that nobody waits for go by the ring buffer; those that a receive waits for don't. */
+/* Bytes that arrive before a receive is posted go through the receive ring; those that a receive waits for are
+ * written directly. */
 START_TEST(bytes)
 {
     struct pair pair;
@@ -77,7 +78,7 @@ START_TEST(bytes)
 }
 END_TEST
 
-/* A packet is always received straight. */
+/* A packet is always written directly. */
 START_TEST(packets)
 {
     struct pair pair;
@@ -119,7 +120,7 @@ START_TEST(one_sided)
 }
 END_TEST
 
-/* Sums over its connections, also of those that are gone. */
+/* A queue's counters are sums over its connections, also over closed ones. */
 START_TEST(queue)
 {
     struct pair pair;
@@ -128,7 +129,7 @@ START_TEST(queue)
 
     pair_open(&pair, AF_INET, SOCK_STREAM);
     exs_stats_t before = of_queue(pair.client_box);
-    ck_assert_uint_ge(before.exs_events, 1); /* the connect's */
+    ck_assert_uint_ge(before.exs_events, 1); /* that of the connect */
     ck_assert_uint_eq(before.exs_sent, 0);
     pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, SHORT, 1);
     exs_stats_t after = of_queue(pair.client_box), server = of_queue(pair.server_box);
@@ -137,7 +138,7 @@ START_TEST(queue)
     ck_assert_uint_eq(after.exs_sent, SHORT);
     ck_assert_uint_gt(after.exs_completions, before.exs_completions);
     ck_assert_uint_gt(after.exs_turns, before.exs_turns);
-    uint64_t full = after.exs_turns - after.exs_empty_turns; /* each found an event at least */
+    uint64_t full = after.exs_turns - after.exs_empty_turns; /* each pass found at least one event */
     ck_assert(full >= 1 && full <= after.exs_events);
     ck_assert_uint_eq(server.exs_receives, 1);
     ck_assert_uint_eq(server.exs_received, SHORT);
@@ -207,7 +208,7 @@ static const char *links_of_device(void)
     return strcmp(link, "tcp") == 0 ? "tcp,udp" : "udp";
 }
 
-/* The one that carries a connection is there, with the address and what it can do. */
+/* The device of a connection is listed, with its address and capabilities. */
 START_TEST(device_of_a_connection)
 {
     struct pair pair;
@@ -255,7 +256,7 @@ START_TEST(fewer_than_there_are)
 }
 END_TEST
 
-/* EXS_DEVICE names a kind, or one device. */
+/* EXS_DEVICE names a kind of devices, or one device. */
 START_TEST(allowed)
 {
     exs_device_t device;

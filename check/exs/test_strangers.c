@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_strangers.c - bytes on the TCP port of the embedded device that are not ours: a listener that any
- * program may connect to goes on serving its clients, tells its user nothing of the others, and keeps no
- * descriptor of theirs.
+ * test_strangers.c - other programs that connect to the TCP port of a listener on the software device and do
+ * not speak EXS's protocol. The listener keeps serving its clients, reports no event of the others to the
+ * application, and keeps no descriptor for them.
  */
 #include "check/support/support.h"
 
 #include <poll.h>
 #include "core/base/settings.h"
 
-#define SOON_S (1.25 * LATE_S) /* 5 s, on a machine that runs the suite at its own speed */
+#define SOON_S (1.25 * LATE_S) /* s; 5 s on a machine that runs the suite at normal speed */
 
-/* ---- A server that always has one accept posted --------------------------------------- */
+/* ---- A server that always has one accept pending -------------------------------------- */
 
 static struct server {
     struct inbox box;
     struct address address, from;
     exs_acceptaddr_t wanted;
     int listener, fds;
-    bool lenient; /* strangers may be accepted, where they say what a client would */
+    bool lenient; /* connections that start like those of a client may be accepted */
 } server;
 
 static void server_accept(void)
@@ -28,7 +28,7 @@ static void server_accept(void)
     must(exs_accept(server.listener, &server.wanted, 1, 0, server.box.queue));
 }
 
-/* The socket of the next event; -1 of a stranger that was gone before it was accepted. */
+/* Returns the socket of the next event, or -1 for a connection that ended before it was accepted. */
 static int server_next(int *port)
 {
     exs_event_t event = inbox_take(&server.box, EXS_EVT_ACCEPT, server.listener);
@@ -42,7 +42,7 @@ static int server_next(int *port)
     return new;
 }
 
-/* The new socket is that of the client on this port; a stranger's is closed. */
+/* Returns the socket of the client on this port. Closes other connections. */
 static int server_accepted(int port)
 {
     int from, new = server_next(&from);
@@ -75,7 +75,7 @@ static void server_serves(void)
                   seconds_now() - start);
 }
 
-/* A queue has its timer from the first connect on. */
+/* A queue creates its timer at the first connect. */
 static void use_timer(void)
 {
     int keep, client = exs_socket(PF_INET, SOCK_STREAM, 0);
@@ -87,7 +87,7 @@ static void use_timer(void)
     close(keep);
 }
 
-/* The device keeps one descriptor for all that are carried by TCP, from the first one on. */
+/* The device keeps one descriptor for all TCP connections, which it opens for the first one. */
 static void use_tcp(void)
 {
     const char *link = getenv("EXS_LINK");
@@ -108,12 +108,14 @@ static void server_open(void)
     server.listener = open_listener(AF_INET, SOCK_STREAM, 512, &server.address);
     server_accept();
     use_tcp();
-    server_serves(); /* last: after a connection by UDP the device keeps the socket, until one ends that needs none */
+    /* last: after a connection over UDP the device keeps a socket, until a connection ends that does not use
+     * UDP */
+    server_serves();
     use_timer();
     server.fds = count_fds();
 }
 
-/* What strangers made the library open is closed soon after they are gone. */
+/* The library closes everything that it opened for other programs, soon after they are gone. */
 static void server_close(void)
 {
     double end = seconds_now() + SOON_S;
@@ -121,7 +123,7 @@ static void server_close(void)
 
     do {
         inbox_pump(&server.box, 10);
-        while (server.lenient && server.box.count) { /* strangers that were accepted */
+        while (server.lenient && server.box.count) { /* connections of other programs that were accepted */
             int new = server_next(&port);
             if (new >= 0)
                 close_socket(&server.box, new);
@@ -136,7 +138,7 @@ static void server_close(void)
     inbox_close(&server.box);
 }
 
-/* ---- Strangers ----------------------------------------------------------------------- */
+/* ---- Other programs ------------------------------------------------------------------ */
 
 static int stranger(void)
 {
@@ -147,7 +149,7 @@ static int stranger(void)
     return fd;
 }
 
-/* As much as the other side takes: it may well hang up in the middle. */
+/* Sends as many bytes as the other side takes; it may close the connection in the middle. */
 static void say(int fd, const void *bytes, size_t length)
 {
     struct pollfd wait = {.fd = fd, .events = POLLOUT};
@@ -249,14 +251,14 @@ START_TEST(hundreds_at_once)
 }
 END_TEST
 
-/* ---- Strangers that talk like a client ------------------------------------------------ */
+/* ---- Programs that start like a client ------------------------------------------------ */
 
 static struct {
     char bytes[4000];
     size_t length;
-} hello; /* what a client says first */
+} hello; /* a client's first message */
 
-/* A client of ours connects to a kernel's listener; it is our queue that moves it. */
+/* Accepts an EXS client's connection on a TCP listener. The client progresses only when its queue is polled. */
 static int accept_client(int listener)
 {
     struct pollfd wait = {.fd = listener, .events = POLLIN};
@@ -270,7 +272,7 @@ static int accept_client(int listener)
     return fd;
 }
 
-/* Have a client connect to a listener that only listens. */
+/* Records what an EXS client sends to a TCP listener. */
 static void record_hello(void)
 {
     struct address address;
@@ -333,7 +335,7 @@ START_TEST(wrong_hello)
 }
 END_TEST
 
-/* ---- Servers that are strangers ------------------------------------------------------- */
+/* ---- Servers that do not speak the protocol ------------------------------------------- */
 
 START_TEST(strange_server)
 {
@@ -358,7 +360,8 @@ START_TEST(strange_server)
 }
 END_TEST
 
-/* It says what no EXS says, or what the client has said itself, and waits for more: the client doesn't. */
+/* The server sends what no EXS sends, or returns the client's own message, and keeps the connection open. The
+ * client does not wait for more. */
 START_TEST(strange_server_stays)
 {
     static const char *const words[] = {"HTTP/1.1 400 Bad Request\r\n\r\n", "SSH-2.0-OpenSSH\r\n", "H", NULL};

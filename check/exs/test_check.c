@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_check.c - EXS_CHECK: what a program must not do is told in one line on standard error, which names the
- * call; what it may do is not.
+ * test_check.c - with EXS_CHECK, the library reports each misuse of the API in one line on standard error, which names
+ * the call, and reports nothing for correct programs.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -11,7 +11,7 @@
 #include "check/support/processes.h"
 #include "check/support/support.h"
 
-enum { LARGE = 4 << 20, SMALL = 64 }; /* bytes: more than a STREAM holds without a receive; and less */
+enum { LARGE = 4 << 20, SMALL = 64 }; /* bytes: more than the ring buffer of a STREAM, and less */
 
 static FILE *said; /* standard error of the test's process */
 static struct pair pair;
@@ -54,7 +54,7 @@ static bool next_line(char line[512])
     return fgets(line, 512, said) != NULL;
 }
 
-/* This one line was said since the last look. */
+/* Checks that this is the only line since the last check. */
 static __attribute__((format(printf, 1, 2))) void told(const char *format, ...)
 {
     char wanted[400], line[512] = "", whole[512];
@@ -85,7 +85,7 @@ static void send_bytes(const void *from, size_t length)
     must(exs_send(pair.client, from, length, 0, pair.client_box->queue, NULL, NULL));
 }
 
-/* The server takes them, and their sender hears of it. */
+/* The server receives these bytes; the event of the send is left to the caller. */
 static void take_bytes(size_t length)
 {
     uint8_t *into = new_buffer(length);
@@ -103,7 +103,7 @@ static void receive(int socket, void *into, size_t length)
     must(exs_recv(socket, into, length, 0, queue, NULL, NULL));
 }
 
-/* ---- What is changed --------------------------------------------------------------------- */
+/* ---- Buffers that change while they are sent --------------------------------------------- */
 
 START_TEST(changed)
 {
@@ -116,12 +116,12 @@ START_TEST(changed)
     send_bytes(memory, LARGE);
     take_bytes(LARGE);
     take_good(pair.client_box, EXS_EVT_SEND, pair.client);
-    memory[0] ^= 1; /* it is the program's again */
+    memory[0] ^= 1; /* the buffer belongs to the application again */
     told_nothing();
 }
 END_TEST
 
-/* Pieces: the one that was changed is told. */
+/* The line names the segment that was changed. */
 START_TEST(changed_message)
 {
     exs_iovec_t pieces[] = {{.exs_base = memory, .exs_length = LARGE / 2},
@@ -156,8 +156,8 @@ START_TEST(changed_between_files)
 }
 END_TEST
 
-/* Nobody has asked for the message yet. It was copied, but the program can't know. These bytes have the CRC of
- * none. */
+/* No receive is pending for the message. The library has copied it, but the application can't know that. The CRC of
+ * these four bytes is 0, the CRC of no bytes. */
 START_TEST(taken_away)
 {
     static const uint8_t bytes[] = {0x9d, 0x0a, 0xd9, 0x6d};
@@ -174,8 +174,8 @@ START_TEST(taken_away)
 }
 END_TEST
 
-/* As free does with a long buffer, which is not copied. The embedded device can't send it any more; others have
- * pinned it. */
+/* Unmaps a buffer as free() does with a large one, too large to be copied. The software device can no longer send it;
+ * other devices have pinned its pages. */
 START_TEST(long_taken_away)
 {
     uint8_t *mapped = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -198,7 +198,7 @@ START_TEST(long_taken_away)
 }
 END_TEST
 
-/* Before its bytes have come, registered or not. */
+/* The buffer of a receive, registered or not, is unmapped before the data arrives. */
 START_TEST(receive_taken_away)
 {
     uint8_t *mapped = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -211,14 +211,14 @@ START_TEST(receive_taken_away)
     must(munmap(mapped, LARGE));
     send_bytes(memory, LARGE);
     exs_event_t event = inbox_take(pair.server_box, EXS_EVT_RECV, pair.server);
-    if (!on_rdma()) /* an adapter may have been told of it, and keeps its pages */
+    if (!on_rdma()) /* the adapter may have the advertised buffer's pages pinned */
         ck_assert_int_eq(event.exs_evt_errno, EFAULT);
     told("exs_recv on socket %d: its buffer, %d bytes at %p, was taken away before its event", pair.server,
          LARGE, (void *)mapped);
 }
 END_TEST
 
-/* Where there was nothing from the first the event says enough. */
+/* If the buffer never was mapped, the event's EFAULT suffices. */
 START_TEST(receive_into_nothing)
 {
     uint8_t *mapped = mmap(NULL, SMALL, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -233,7 +233,7 @@ START_TEST(receive_into_nothing)
 }
 END_TEST
 
-/* What the peer is given, or gives: those that write send, those that read fill. */
+/* One-sided operations: exs_rwrite reads its buffer like a send, exs_rread writes to it like a receive. */
 START_TEST(one_sided)
 {
     exs_qhandle_t queue = pair.client_box->queue;
@@ -258,12 +258,12 @@ START_TEST(one_sided)
 }
 END_TEST
 
-/* ---- What overlaps ----------------------------------------------------------------------- */
+/* ---- Overlapping buffers ----------------------------------------------------------------- */
 
 START_TEST(two_receives)
 {
     receive(pair.client, memory, SMALL);
-    receive(pair.client, memory + SMALL, SMALL); /* behind it */
+    receive(pair.client, memory + SMALL, SMALL); /* adjacent */
     told_nothing();
     receive(pair.server, memory + 2 * SMALL - 1, SMALL);
     told("exs_recv on socket %d: its buffer, %d bytes at %p, overlaps %d bytes at %p of exs_recv on socket %d, "
@@ -272,7 +272,7 @@ START_TEST(two_receives)
 }
 END_TEST
 
-/* An element is the library's until the event, and so is where it has the address put. */
+/* Until its event, an accept element belongs to the library, and so does the buffer for the peer's address. */
 START_TEST(two_accepts)
 {
     struct sockaddr_in6 peers[2];
@@ -302,7 +302,7 @@ START_TEST(two_accepts)
 }
 END_TEST
 
-/* Ranges of files are no memory, whatever their numbers. */
+/* Ranges of a file do not overlap memory, whatever their offsets. */
 START_TEST(two_ranges_of_a_file)
 {
     FILE *file = tmpfile();
@@ -321,7 +321,7 @@ END_TEST
 START_TEST(receive_into_what_is_sent)
 {
     send_bytes(memory, LARGE);
-    send_bytes(memory + 1, SMALL); /* they only read */
+    send_bytes(memory + 1, SMALL); /* both only read the buffer */
     told_nothing();
     receive(pair.client, memory + LARGE - 1, SMALL);
     told("exs_recv on socket %d: its buffer, %d bytes at %p, overlaps %d bytes at %p of exs_send on socket %d, "
@@ -337,10 +337,10 @@ START_TEST(send_what_is_filled)
     exs_msghdr_t message = {.exs_iov = pieces, .exs_iovlen = 2};
 
     must(exs_recvmsg(pair.server, &message, 0, pair.server_box->queue, NULL));
-    send_bytes(memory + SMALL, SMALL); /* between the pieces */
+    send_bytes(memory + SMALL, SMALL); /* between the segments */
     take_good(pair.client_box, EXS_EVT_SEND, pair.client);
     take_good(pair.server_box, EXS_EVT_RECVMSG, pair.server);
-    send_bytes(memory, SMALL); /* it is the program's again */
+    send_bytes(memory, SMALL); /* the buffer belongs to the application again */
     take_good(pair.client_box, EXS_EVT_SEND, pair.client);
     told_nothing();
     must(exs_recvmsg(pair.client, &message, 0, pair.client_box->queue, NULL));
@@ -352,7 +352,7 @@ START_TEST(send_what_is_filled)
 }
 END_TEST
 
-/* ---- What is gone ------------------------------------------------------------------------ */
+/* ---- Handles and sockets after their end ------------------------------------------------- */
 
 START_TEST(queue_that_is_gone)
 {
@@ -363,7 +363,7 @@ START_TEST(queue_that_is_gone)
     must(exs_qdelete(gone));
     must_fail(exs_recv(pair.client, memory, 1, 0, gone, NULL, NULL), EINVAL);
     told("exs_recv: qhandle %p is gone: exs_qdelete was called for it before", gone);
-    other = exs_qcreate(1); /* where the other was */
+    other = exs_qcreate(1); /* in the same slot of the handle table */
     must_fail(exs_qdequeue(gone, &event, 1, NULL), EINVAL);
     told("exs_qdequeue: qhandle %p is gone: exs_qdelete was called for it before", gone);
     must_fail(exs_qdelete(gone), EINVAL);
@@ -371,14 +371,14 @@ START_TEST(queue_that_is_gone)
     must_fail(exs_qstatus(gone, &status), EINVAL);
     told("exs_qstatus: qhandle %p is gone: exs_qdelete was called for it before", gone);
     must(exs_qdelete(other));
-    for (uintptr_t next = 1; next <= 2; next++) /* those that nobody has had */
+    for (uintptr_t next = 1; next <= 2; next++) /* handles that were never returned */
         must_fail(exs_qfd((exs_qhandle_t)((uintptr_t)other + (next << 20))), EINVAL);
     must_fail(exs_qfd((exs_qhandle_t)memory), EINVAL);
     told_nothing();
 }
 END_TEST
 
-/* One that the child has not deleted, but can't use either. */
+/* A queue of the parent: the child has not deleted it, but can't use it either. */
 START_TEST(queue_of_the_parent)
 {
     exs_qhandle_t queue = pair.client_box->queue;
@@ -386,7 +386,7 @@ START_TEST(queue_of_the_parent)
     pid_t child = fork();
 
     if (child == 0) {
-        must(setenv("EXS_DEVICE", "soft", 1)); /* an adapter's are not for a child */
+        must(setenv("EXS_DEVICE", "soft", 1)); /* a child can't use its parent's adapter */
         must(exs_init(EXS_VERSION));
         must_fail(exs_qfd(queue), EINVAL);
         told("exs_qfd: qhandle %p belongs to the process that forked", queue);
@@ -435,18 +435,18 @@ START_TEST(socket_that_is_gone)
     told("exs_getsockname: socket %d is gone: exs_close was called for it before", gone);
     must_fail(exs_cancel(gone, NULL, EXS_CANCEL_ALL), EBADF);
     told("exs_cancel: socket %d is gone: exs_close was called for it before", gone);
-    must_fail(exs_listen(fileno(said), 1), EBADF); /* never one */
+    must_fail(exs_listen(fileno(said), 1), EBADF); /* never was a socket */
     told_nothing();
-    for (int other = -1; other != gone;) /* the number is another's: nobody can tell */
+    for (int other = -1; other != gone;) /* the number is reused: the library can't detect the misuse */
         must(other = exs_socket(PF_INET, SOCK_STREAM, 0));
     must(exs_fcntl(gone, F_GETFL));
     told_nothing();
 }
 END_TEST
 
-/* ---- What is not taken ------------------------------------------------------------------- */
+/* ---- Events that are not dequeued -------------------------------------------------------- */
 
-/* The library tells of it within this time, and says nothing before. */
+/* Waits for the library's line. */
 static void wait_for_word(void)
 {
     char line[512];
@@ -459,17 +459,18 @@ static void wait_for_word(void)
     } while (!next_line(line));
 }
 
-/* It was never looked for. What makes another queue readable meanwhile is no event's. */
+/* No thread has polled the descriptor. Another queue's descriptor that is readable, but not because of an event, is not
+ * reported. */
 START_TEST(descriptor_left_readable)
 {
     exs_acceptaddr_t element = {0};
-    static struct pair other; /* left as it is */
+    static struct pair other; /* not closed */
 
     pair_open(&other, AF_INET, SOCK_STREAM);
     must(exs_accept(other.listener, &element, 1, 0, other.server_box->queue));
     ck_assert_int_eq(exs_write(other.client, memory, 1), 1);
-    must(exs_qdelete(exs_qcreate(1)));       /* which nobody looks at any more */
-    receive(pair.client, memory + SMALL, 1); /* older, and on another queue */
+    must(exs_qdelete(exs_qcreate(1)));       /* no thread polls it */
+    receive(pair.client, memory + SMALL, 1); /* older, on another queue, and without an event */
     receive(pair.server, memory, 1);
     double start = seconds_now();
 
@@ -478,13 +479,13 @@ START_TEST(descriptor_left_readable)
     ck_assert_double_ge(seconds_now() - start, 5);
     told("exs_recv on socket %d: its event has waited on queue %p for 5 s: call exs_qdequeue", pair.server,
          pair.server_box->queue);
-    must(poll(NULL, 0, 1500)); /* nor is there a word of the other with the next look */
+    must(poll(NULL, 0, 1500)); /* the next check, a second later, reports nothing about the other queue */
     told_nothing();
     take_good(pair.server_box, EXS_EVT_RECV, pair.server);
 }
 END_TEST
 
-/* One of two was taken. */
+/* One of two events was dequeued. */
 START_TEST(event_left_on_its_queue)
 {
     exs_event_t event;
@@ -499,10 +500,10 @@ START_TEST(event_left_on_its_queue)
     ck_assert_int_eq(exs_qdequeue(pair.server_box->queue, &event, 1, NULL), 1);
     must(exs_close(fresh, 0, pair.server_box->queue, NULL));
     wait_for_word();
-    ck_assert_double_ge(seconds_now() - start, 4); /* looked at once a second */
+    ck_assert_double_ge(seconds_now() - start, 4); /* the library checks once a second */
     told("exs_recv on socket %d: its event has waited on queue %p for 5 s: call exs_qdequeue", pair.server,
          pair.server_box->queue);
-    must(poll(NULL, 0, 1500)); /* and not again with the next look */
+    must(poll(NULL, 0, 1500)); /* the next check does not report the event again */
     told_nothing();
     take_good(pair.server_box, EXS_EVT_RECV, pair.server);
     take_good(pair.server_box, EXS_EVT_CLOSE, fresh);
@@ -527,7 +528,7 @@ START_TEST(off)
 }
 END_TEST
 
-/* One that has been joined may be listed a little longer. */
+/* A thread that was joined may be listed in /proc a little longer. */
 static void threads_are(int count)
 {
     double end = seconds_now() + 10 * LATE_S;
@@ -538,7 +539,7 @@ static void threads_are(int count)
     }
 }
 
-/* Its thread and its descriptor are there from exs_init to exs_fini, each time. */
+/* The check's thread and descriptor exist from exs_init to exs_fini. */
 START_TEST(begins_and_ends)
 {
     int before = count_threads(), descriptors;

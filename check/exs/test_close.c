@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_close.c - shutting down and closing, and what they end: blocking and not, IPv4 and IPv6, STREAM and
- * SEQPACKET. Beside that the descriptors of sockets, queues that are busy, the names of events.
+ * test_close.c - shutdown and close, and which operations they end: blocking and not, IPv4 and IPv6, STREAM and
+ * SEQPACKET. Also the descriptors of sockets, queues that are in use, and the names of events.
  */
 #include "check/support/support.h"
 
@@ -21,7 +21,7 @@ static void at_the_end(struct inbox *box, int socket)
     same_bytes(&byte, 1, CANARY);
 }
 
-/* What was sent before comes first, then the end; the other direction goes on. */
+/* Data that was sent before arrives, then the end of the stream. The other direction continues to work. */
 START_TEST(half_close)
 {
     struct pair pair;
@@ -52,7 +52,7 @@ START_TEST(half_close)
 }
 END_TEST
 
-/* A receive that waits is told of the end, with what came before it. */
+/* A pending receive ends with the bytes before the end of the stream. */
 START_TEST(end_of_a_waiting_receive)
 {
     struct pair pair;
@@ -90,7 +90,7 @@ START_TEST(shut_for_reading)
     exs_event_t event = take_good(pair.server_box, EXS_EVT_RECV, pair.server);
     ck_assert_uint_eq(event.exs_evt_union.exs_evt_xfer.exs_evt_length, 0);
     at_the_end(pair.server_box, pair.server);
-    pass_bytes(pair.server_box, pair.server, pair.client_box, pair.client, 100, 3); /* still writes */
+    pass_bytes(pair.server_box, pair.server, pair.client_box, pair.client, 100, 3); /* sending still works */
     pair_close(&pair);
 }
 END_TEST
@@ -120,7 +120,7 @@ static void next_is(struct inbox *box, int type, void *ahandle, int error)
     ck_assert_ptr_eq(event.exs_evt_ahandle, ahandle);
 }
 
-/* Each pending operation is cancelled, those of one direction in order; the close comes last. */
+/* Each pending operation ends with ECANCELED, those of one direction in order. The close's event is the last. */
 START_TEST(close_cancels)
 {
     struct pair pair;
@@ -198,7 +198,7 @@ START_TEST(close_cancels_connect)
 }
 END_TEST
 
-/* Bytes whose send has completed reach the peer although the sender is gone. */
+/* Data of a completed send reaches the peer even if the sender closes. */
 START_TEST(close_after_send)
 {
     struct pair pair;
@@ -219,7 +219,7 @@ START_TEST(close_after_send)
 }
 END_TEST
 
-struct call { /* a blocking receive in another thread, and what it said */
+struct call { /* a blocking receive in another thread, and its result */
     int socket;
     ssize_t result;
     int error;
@@ -235,7 +235,7 @@ static void *blocking_receive(void *arg)
     return NULL;
 }
 
-/* Until the call sleeps, most likely; it may as well find the socket closed. */
+/* Waits until the call probably sleeps. If it does not, it finds the socket closed. */
 static void let_it_wait(void)
 {
     poll(NULL, 0, 20);
@@ -286,7 +286,7 @@ START_TEST(close_without_an_event)
 }
 END_TEST
 
-/* What has no peer is closed at once, whoever calls: nobody waits, and nothing is made to wait by. */
+/* A socket without a peer is closed at once, without blocking and without an additional descriptor. */
 START_TEST(close_without_a_peer)
 {
     int before = count_fds(), fresh = exs_socket(PF_INET, SOCK_STREAM, 0);
@@ -298,7 +298,7 @@ START_TEST(close_without_a_peer)
 }
 END_TEST
 
-/* Connecting and closing leaves no descriptor behind. */
+/* Connecting and closing leaves no open descriptor. */
 START_TEST(nothing_is_left)
 {
     struct pair pair;

@@ -14,7 +14,7 @@
 #include <sys/resource.h>
 #include "core/sock/sock.h"
 
-#define SENT (4 * MIB) /* more than a peer takes that receives nothing */
+#define SENT (4 * MIB) /* more than a peer takes in without a receive */
 
 static struct child server;
 
@@ -55,7 +55,7 @@ static int connect_to_server(void)
     return sock;
 }
 
-/* Connect to the server, which is stopped when this returns. */
+/* Connect to the server. The server's process is stopped when this returns. */
 static int connect_and_stop(void)
 {
     int sock = connect_to_server();
@@ -103,7 +103,7 @@ START_TEST(does_not_wait)
 }
 END_TEST
 
-/* The time of SO_LINGER holds, too, though the program makes no further call. */
+/* A close without a queue lingers as EXS_LINGER or SO_LINGER says, though the application makes no further call. */
 START_TEST(lingers)
 {
     const struct linger minute = {.l_onoff = 1, .l_linger = 60};
@@ -123,7 +123,7 @@ START_TEST(lingers)
 }
 END_TEST
 
-/* Without lingering the sends are cut off, and the peer can tell. */
+/* Without lingering the pending sends are cut off, and the peer gets ECONNRESET. */
 START_TEST(cuts)
 {
     char *bytes = new_buffer(SENT);
@@ -176,10 +176,10 @@ static void close_and_exit(int fd, void *calls_fini)
     tell(fd, "", 1);
     if (calls_fini != NULL)
         must(exs_fini());
-    exit(0); /* `bytes` belongs to the library until then */
+    exit(0); /* the library uses `bytes` until then */
 }
 
-/* A process that exits delivers what its closes have promised, by exit(3) or by exs_fini(). */
+/* A process that exits, by exit(3) or exs_fini(), first completes its lingering closes. */
 START_TEST(exit_waits)
 {
     struct child client;
@@ -199,7 +199,7 @@ START_TEST(exit_waits)
 }
 END_TEST
 
-/* A child that was forked has no close to wait for. */
+/* A forked child has no close to wait for. */
 START_TEST(child_exits)
 {
     start();
@@ -241,8 +241,8 @@ START_TEST(queue_is_gone)
 }
 END_TEST
 
-/* Without a descriptor for the library's thread a close still does not wait for the peer, which then finds a broken
- * connection; but one that should deliver what was sent fails, and the socket stays open. */
+/* If there is no descriptor for the library's thread, a close without lingering still does not wait for the peer, which
+ * then finds a broken connection. A close with EXS_LINGER fails, and the socket stays open. */
 START_TEST(no_descriptors)
 {
     struct rlimit limit, before;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_closed_numbers.c - a program closes all numbers from 3 on, as daemons do, while it has connections; the files and
- * sockets that it opens next get these numbers, and are its own: the library's calls neither write to them nor read from
- * them.
+ * test_closed_numbers.c - a program closes all descriptors from 3 on, as daemons do, while it has connections. Files
+ * and sockets that it opens afterwards reuse the numbers. The library must neither write to these nor read from them.
  *
- * It happens in a forked child, since Check has descriptors, too.
+ * The test does so in a forked child, because Check uses descriptors, too.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -46,7 +45,7 @@ static bool are_harmed(void)
     return false;
 }
 
-/* Its end of a connection of TCP with the test, under many numbers. */
+/* Duplicates the child's end of a socket pair, which the test reads, under many numbers. */
 static void open_sockets(int report)
 {
     for (int i = 0; i < SOCKETS; i++)
@@ -54,7 +53,7 @@ static void open_sockets(int report)
             _exit(2);
 }
 
-/* Whatever these say: they end, and touch nothing. */
+/* The results of these calls do not matter: they must return, and not access the new files and sockets. */
 static void use(int sock, exs_qhandle_t queue)
 {
     static char bytes[20000];
@@ -89,7 +88,7 @@ static void close_numbers(int report)
     open_sockets(REPORT);
     use(pair.client, queue);
     use(pair.server, queue);
-    (void)poll(NULL, 0, 20); /* what the service thread would do has time to */
+    (void)poll(NULL, 0, 20); /* time for the service thread to act */
     _exit(are_harmed());
 }
 
@@ -109,7 +108,7 @@ START_TEST(stay_whole)
         close_numbers(ends[1]);
     }
     must(close(ends[1]));
-    ck_assert_int_eq(read(ends[0], &byte, 1), 0); /* until it has ended */
+    ck_assert_int_eq(read(ends[0], &byte, 1), 0); /* until the child has ended */
     process_join(pid);
 }
 END_TEST

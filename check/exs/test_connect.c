@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_connect.c - connecting, accepting, naming, and connections that do not come about: blocking and not,
- * IPv4 and IPv6, STREAM and SEQPACKET.
+ * test_connect.c - connecting, accepting, names of sockets, and connects that fail: blocking and not, IPv4 and IPv6,
+ * STREAM and SEQPACKET.
  */
 #include <limits.h>
 #include "check/support/support.h"
@@ -74,7 +74,7 @@ START_TEST(connection_of_blocking_calls)
 
     pair_open_blocking(&pair, kinds[_i].family, kinds[_i].type);
     both_ends_agree(pair.client, pair.server);
-    pthread_t thread = thread_start(write_a_byte, &pair); /* a packet's write waits for the read */
+    pthread_t thread = thread_start(write_a_byte, &pair); /* on a SEQPACKET the write waits for the read */
     ck_assert_int_eq(exs_read(pair.server, &byte, 1), 1);
     ck_assert_int_eq(byte, 'y');
     thread_join(thread);
@@ -92,7 +92,7 @@ static void *connect_with_flag(void *arg)
     return NULL;
 }
 
-/* exs_accept with EXS_BLOCK returns 0, and the socket in the element. */
+/* exs_accept with EXS_BLOCK returns 0 and stores the socket in the element. */
 START_TEST(connection_of_flagged_calls)
 {
     struct pair pair;
@@ -143,7 +143,7 @@ static void *connect_many(void *arg)
     return NULL;
 }
 
-/* One call, an event for each element with the element's own ahandle, and addresses of any length. */
+/* One call with several elements: each has its own event and ahandle, and its address buffer may have any length. */
 START_TEST(accept_many)
 {
     struct pair pairs[MANY];
@@ -241,7 +241,7 @@ START_TEST(wildcard_listener)
 }
 END_TEST
 
-/* ---- Connections that do not come about ---------------------------------------------- */
+/* ---- Connects that fail -------------------------------------------------------------- */
 
 START_TEST(refused)
 {
@@ -262,7 +262,7 @@ START_TEST(refused)
 }
 END_TEST
 
-/* A kernel's listener that never answers: the limit is the caller's. */
+/* A TCP listener that never replies: the connect fails after the caller's timeout. */
 START_TEST(connect_timeout)
 {
     struct inbox box;
@@ -289,7 +289,7 @@ START_TEST(connect_timeout)
 }
 END_TEST
 
-/* More seconds than any clock counts are no reason to be over at once. */
+/* A timeout with more seconds than the library's clock can represent must not expire at once. */
 START_TEST(limit_without_end)
 {
     struct pair pair;
@@ -325,7 +325,8 @@ START_TEST(address_in_use)
     struct address address, kernels;
     int first = open_listener(AF_INET, SOCK_STREAM, 1, &address), keep = tcp_listener(&kernels);
 
-    for (int i = 0; i < (on_rdma() ? 1 : 2); i++) { /* RDMA's ports are not the kernel's */
+    /* On RDMA devices, ports are not those of the kernel's TCP. */
+    for (int i = 0; i < (on_rdma() ? 1 : 2); i++) {
         struct address *taken = i ? &kernels : &address;
         int second = exs_socket(PF_INET, SOCK_STREAM, 0);
         if (exs_bind(second, SA(taken), taken->length) == 0)
@@ -335,7 +336,7 @@ START_TEST(address_in_use)
         must(exs_blocking_close(second));
     }
     must(exs_blocking_close(first));
-    first = exs_socket(PF_INET, SOCK_STREAM, 0); /* the port is free again */
+    first = exs_socket(PF_INET, SOCK_STREAM, 0); /* the port can be bound again */
     must(exs_bind(first, SA(&address), address.length));
     must(exs_listen(first, 1));
     must(exs_blocking_close(first));
@@ -343,7 +344,7 @@ START_TEST(address_in_use)
 }
 END_TEST
 
-/* While it connects a socket takes no other operation. */
+/* A socket that is connecting refuses other operations. */
 START_TEST(still_connecting)
 {
     struct inbox box;
@@ -366,7 +367,7 @@ START_TEST(still_connecting)
 }
 END_TEST
 
-/* The client is first; the listener's backlog keeps it until somebody accepts. */
+/* The client connects first; the listener's backlog keeps the connection until an accept. */
 START_TEST(accepted_late)
 {
     struct inbox box;
@@ -389,7 +390,7 @@ START_TEST(accepted_late)
 }
 END_TEST
 
-/* A listener that closes turns away those that nobody accepted. */
+/* A listener that closes refuses the connections that were not accepted. */
 START_TEST(never_accepted)
 {
     struct inbox box;
@@ -405,7 +406,7 @@ START_TEST(never_accepted)
         exs_event_t event = inbox_take(&box, EXS_EVT_CONNECT, client);
         ck_assert_msg(event.exs_evt_errno == ECONNREFUSED || event.exs_evt_errno == ECONNRESET, "errno is %s",
                       strerrorname_np(event.exs_evt_errno));
-    } else { /* connected to the backlog, as with TCP: then the connection is broken */
+    } else { /* established in the backlog, as with TCP, and broken now */
         char byte;
         take_good(&box, EXS_EVT_CONNECT, client);
         if (exs_recv(client, &byte, 1, 0, box.queue, NULL, NULL) == 0)
@@ -418,7 +419,7 @@ START_TEST(never_accepted)
 }
 END_TEST
 
-/* A stream does not connect to a sequence of packets; the listener's user hears nothing of it. */
+/* A STREAM can't connect to a SEQPACKET listener, nor the reverse. The listener's application gets no event for it. */
 START_TEST(types_differ)
 {
     struct inbox box;

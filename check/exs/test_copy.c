@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_copy.c - copies (copy.h) that are as long as one by lines can be, and shorter, from and to anywhere in a line. */
+/* test_copy.c - copy_near() and copy_far() (copy.h) copy exactly the given bytes, for lengths above and below COPY_LONG
+ * and any offsets within a cache line. */
 #include "check/support/support.h"
 #include "core/base/copy.h"
 
 #define MOST 70000
-#define EDGE 64 /* bytes, on either side of both */
+#define EDGE 64 /* bytes before and after source and target */
 
 static uint8_t source[EDGE + MOST + EDGE], target[EDGE + MOST + EDGE];
 

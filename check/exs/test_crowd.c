@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_crowd.c - one server and 1 to 64 peers, small pieces and large ones, who close, close half, reset, are
- * killed or fall silent, while the server waits in every way there is: every byte that is owed arrives, and
- * every operation has its one event. What a cell does is in crowd.h and its files.
+ * test_crowd.c - one server and 1 to 64 peers, with small or large transfers. The peers close, shut down, reset, are
+ * killed or stop responding, and the server waits for events in each way that the API has. Every byte arrives that
+ * must, and every operation has exactly one event. See crowd.h and its files for what happens in a cell.
  *
- * Without EXS_CROWD some cells are run, as many as there is time for, chosen so that each two values of two
- * columns meet as soon as can be; EXS_SEED repeats the choice. EXS_CROWD=all runs every cell, and a pattern
- * those whose names it matches: EXS_CROWD="64*kill*stream". make check-crowd is the whole table.
+ * Without EXS_CROWD a selection of cells runs for a few seconds, chosen so that each pair of values of two columns
+ * occurs as early as possible; EXS_SEED repeats the choice. EXS_CROWD=all runs every cell, and a pattern runs those
+ * whose names match: EXS_CROWD="64*kill*stream". make check-crowd runs the whole table.
  */
 #include "crowd.h"
 
 #include <fnmatch.h>
 
-#define SECONDS 6 /* for a part of the cells */
+#define SECONDS 6 /* for the selection of cells */
 
 static const int peers[] = {1, 8, 32, 64};
 static const char *const endings[] = {"close", "half", "kill", "reset", "stop", "stop-kill", "silent"};
@@ -22,9 +22,9 @@ enum { COLUMNS = 5 };
 static const int values[COLUMNS] = {COUNT(peers), 2, ENDINGS, WAYS, COUNT(types)};
 #define CELLS (COUNT(peers) * 2 * ENDINGS * WAYS * COUNT(types))
 
-static struct cell chosen; /* what the test runs */
+static struct cell chosen; /* the cell that the test runs */
 
-/* The cell's place in each column. */
+/* Converts the index of a cell to its value in each column. */
 static void split(int index, int place[COLUMNS])
 {
     for (int i = COLUMNS - 1; i >= 0; i--) {
@@ -54,7 +54,7 @@ START_TEST(cell)
 }
 END_TEST
 
-/* One row of the table. */
+/* Runs one cell in a child process, and prints the result. */
 static bool run_cell(const struct cell *cell_to_run)
 {
     Suite *suite = suite_create("crowd");
@@ -84,7 +84,8 @@ static bool run_matching(const char *pattern, int *count)
 
     for (int i = 0; i < CELLS; i++) {
         struct cell wanted = cell_of(i);
-        wanted.silence = 1.2; /* more than one of the device's time-outs, and less than it takes to give up */
+        /* Longer than one retransmission timeout of the device, and shorter than its limit for giving up. */
+        wanted.silence = 1.2;
         if (strcmp(pattern, "all") != 0 && fnmatch(pattern, wanted.name, 0) != 0)
             continue;
         good &= run_cell(&wanted);
@@ -93,10 +94,10 @@ static bool run_matching(const char *pattern, int *count)
     return good;
 }
 
-/* ---- A part of them ------------------------------------------------------------------ */
+/* ---- Selection of cells -------------------------------------------------------------- */
 
 static bool met[COLUMNS][COLUMNS][ENDINGS]
-               [ENDINGS]; /* pairs of values that some cell had; no column has more */
+               [ENDINGS]; /* pairs of values that some cell had; no column has more values than ENDINGS */
 
 static int new_pairs(int index, bool meet)
 {
@@ -111,7 +112,8 @@ static int new_pairs(int index, bool meet)
     return count;
 }
 
-/* The one with the most new pairs for its time, of equals any; a silence takes too long to be noticed. */
+/* Chooses the cell with the most new pairs relative to its run time, at random among equals. SILENT takes too long to
+ * be detected. */
 static int choose(struct chance *chance, int least_peers)
 {
     int best = -1, best_score = 1;
@@ -139,7 +141,7 @@ static bool run_some(int *count)
 
     bool most = false;
 
-    /* What meets most, and half-way one of the largest. */
+    /* The best cells first, and half-way one with the maximum number of peers. */
     for (double now; (now = seconds_now()) < until;) {
         int least = !most && now > until - SECONDS / 2.0 ? MOST_PEERS : 0;
         most |= least > 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_crowd_pairs.c - two things at a time that get into each other's way: connections and data before a
- * watcher of edges, callbacks that take away each other's watchers and queues, a close beside threads that
- * wait, and both ends in one thread.
+ * test_crowd_pairs.c - pairs of concurrent actions that may interfere: connections and data with an edge-triggered
+ * watcher, callbacks that stop each other's watchers and delete their queues, a close while threads wait on the socket,
+ * and both ends in one thread.
  */
 #include "check/support/asleep.h"
 #include "check/support/support.h"
@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <sys/epoll.h>
 
-/* ---- Connections and data, watched by their edges ------------------------------------ */
+/* ---- Connections and data with an edge-triggered watcher ----------------------------- */
 
 #define ROUNDS 100
 #define RECEIVES 5
@@ -21,7 +21,7 @@ struct caller { /* the other end: a thread that connects and sends at the same t
     struct inbox box;
     struct address address;
     int first, sockets[ROUNDS];
-    int wakefd; /* a byte from the server for each round */
+    int wakefd; /* the server writes one byte for each round */
 };
 
 static void *call_and_send(void *arg)
@@ -43,7 +43,7 @@ static void *call_and_send(void *arg)
     return NULL;
 }
 
-struct edges { /* who watches; one event is asked for at a time */
+struct edges { /* the watcher, which dequeues one event at a time */
     int epoll;
     exs_qhandle_t queue;
     int accepts, receives, taken[ROUNDS];
@@ -56,7 +56,8 @@ static void take_by_edge(struct edges *e)
     struct pollfd level = {.fd = exs_qfd(e->queue), .events = POLLIN};
     int count = epoll_wait(e->epoll, &ready, 1, 300);
 
-    /* Readable, no edge, and there is something: that edge was lost, whatever comes later to the rescue. */
+    /* The descriptor is readable and has an event, but no edge was reported: an edge was lost, even if a later one
+     * hides that. */
     bool lost = count == 0 && poll(&level, 1, 0) == 1 && epoll_wait(e->epoll, &ready, 1, 0) == 0;
     while ((count = exs_qdequeue(e->queue, &event, 1, &(struct timeval){0})) == 1) {
         ck_assert_msg(!lost, "no edge told of a %s that is there", exs_strevent(event.exs_evt_type));
@@ -83,7 +84,7 @@ START_TEST(accepts_and_data_by_edges)
     inbox_open(&box, 4);
     inbox_open(&caller.box, 4);
     pair_open_on(&pair, AF_INET, SOCK_STREAM, &caller.box, &box);
-    box.beside = caller.box.beside = NULL; /* each thread looks at its own */
+    box.beside = caller.box.beside = NULL; /* each thread polls only its own queue */
     must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, wakefd));
     caller.first = pair.client;
     caller.wakefd = wakefd[1];
@@ -121,17 +122,17 @@ START_TEST(accepts_and_data_by_edges)
 }
 END_TEST
 
-/* ---- Callbacks that take each other away --------------------------------------------- */
+/* ---- Callbacks that stop each other's watchers --------------------------------------- */
 
 #define WATCHERS 8
 static const unsigned backends[] = {EVBACKEND_EPOLL, EVBACKEND_POLL, EVBACKEND_SELECT};
 
-struct circle { /* of watchers, each with a queue and a socket; whoever is called first ends all */
+struct circle { /* watchers, each with a queue and a socket; the first callback ends them all */
     exs_ev *watchers[WATCHERS];
     struct pair pairs[WATCHERS];
     struct inbox boxes[WATCHERS];
     int calls;
-    bool itself; /* the caller, too */
+    bool itself; /* including its own watcher */
 };
 
 static void end_watcher(EV_P_ struct circle *c, int i)
@@ -155,7 +156,7 @@ static void end_all_cb(EV_P_ exs_ev *w, exs_event_t *events, int count)
     for (int i = 0; i < WATCHERS; i++)
         if (c->watchers[i] != w || c->itself)
             end_watcher(EV_A_ c, i);
-    for (int i = 0; i < count; i++) /* they are still ours */
+    for (int i = 0; i < count; i++) /* the events stay valid during the callback */
         ck_assert_int_eq(events[i].exs_evt_type, EXS_EVT_RECV);
     ev_break(EV_A_ EVBREAK_ALL);
 }
@@ -164,7 +165,7 @@ static void circle_open(EV_P_ struct circle *c, int i, char *in)
 {
     inbox_open(&c->boxes[i], 4);
     pair_open(&c->pairs[i], AF_INET, i % 2 ? SOCK_STREAM : SOCK_SEQPACKET);
-    /* The server's end moves to a queue of the circle's own: its first was only to be accepted by. */
+    /* The server's end moves to a queue of this circle: the inbox's queue was only used to accept it. */
     for (int k = 0; k < 3; k++)
         must(exs_recv(c->pairs[i].server, in + k, 1, 0, c->boxes[i].queue, NULL, NULL));
     for (int k = 0; k < 3; k++) {
@@ -186,7 +187,7 @@ static void circle_close(EV_P_ struct circle *c, int i)
     free(c->boxes[i].kept);
 }
 
-/* All have events in the same turn of the loop. */
+/* All watchers have events in the same iteration of the loop. */
 START_TEST(callbacks_end_each_other)
 {
     EV_P = ev_loop_new(backends[_i % COUNT(backends)] | EVFLAG_NOENV);
@@ -204,7 +205,7 @@ START_TEST(callbacks_end_each_other)
 }
 END_TEST
 
-/* ---- A close beside those who wait --------------------------------------------------- */
+/* ---- A close while threads wait ------------------------------------------------------ */
 
 #define WAITERS 6
 enum waits { RECEIVES_ONE, SENDS_MUCH, ACCEPTS_ONE, WAITS };
@@ -234,7 +235,7 @@ static void *wait_in_call(void *arg)
     return NULL;
 }
 
-/* Several threads wait on one socket; closed, none of them goes on waiting, and the peer is told. */
+/* Several threads wait on one socket. When it is closed, all calls return and the peer is notified. */
 START_TEST(close_beside_many)
 {
     struct waiter waiters[WAITERS] = {0};
@@ -268,7 +269,7 @@ START_TEST(close_beside_many)
 }
 END_TEST
 
-/* A call that begins while another thread closes meets the socket, or none; never one that is half closed. */
+/* A call that starts while another thread closes the socket ends with ECANCELED or EBADF. */
 START_TEST(close_meets_a_call)
 {
     for (int i = 0; i < 200; i++) {
@@ -294,7 +295,8 @@ END_TEST
 
 /* ---- Both ends in one thread --------------------------------------------------------- */
 
-/* What is asked for first, then a call that blocks at the other end of the same thread: as with TCP. */
+/* The thread first starts an operation at one end and then makes a blocking call at the other. As with TCP, the first
+ * operation makes progress during the call. */
 START_TEST(asked_first_then_blocking)
 {
     struct address address;
@@ -338,8 +340,8 @@ END_TEST
 
 #define SENDS 4
 
-struct closing {          /* two ends that close at once */
-    int ends[2], left[2]; /* operations that have had no event */
+struct closing {          /* two ends that close at the same time */
+    int ends[2], left[2]; /* left: operations that have had no event */
     int open;
 };
 
@@ -362,7 +364,7 @@ static void take_one(struct closing *c, exs_qhandle_t queue)
                   exs_strevent(event.exs_evt_type), strerrorname_np(error));
 }
 
-/* Both close while both still send: each operation has its one event, and the close is the last. */
+/* Both ends close while both are sending: each operation has exactly one event, and the close's is the last. */
 START_TEST(both_close_at_once)
 {
     struct inbox box;
@@ -378,7 +380,7 @@ START_TEST(both_close_at_once)
             must(exs_send(c.ends[e], out, MIB, 0, box.queue, &c.ends[e], NULL));
         }
     if (_i >= 2)
-        take_one(&c, box.queue); /* they are on their way */
+        take_one(&c, box.queue); /* transfers have started */
     for (int e = 0; e < 2; e++)
         must(exs_close(c.ends[e], 0, box.queue, &c.ends[e]));
     while (c.open)

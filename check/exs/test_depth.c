@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_depth.c - the depth of a queue: this number of operations can be in progress, or done and not dequeued, without another
- * allocation, whichever sockets they are of.
+ * test_depth.c - the depth of a queue is the number of operations, of any sockets, that can be in progress or completed
+ * and not dequeued, without another allocation.
  */
 #include "inside.h"
 
@@ -21,7 +21,7 @@ static int ops_of(exs_qhandle_t qhandle)
     return ops;
 }
 
-struct contended { /* a queue, a socket that lives there, and a listener that lives there or elsewhere */
+struct contended { /* a queue, a socket whose home it is, and a listener whose home it is or not */
     struct pair pair;
     struct inbox box, other;
     int listener, pipe[2];
@@ -58,7 +58,7 @@ static void start_one(struct contended *c, int kind, int number)
         must(exs_poll(&c->fds[number], 1, 0, NULL, c->box.queue, NULL));
 }
 
-/* The given number of operations of one kind are in progress, and others. */
+/* Ends the operations, of which the given number are of the first kind. */
 static void crowded_close(struct contended *c, int first, int firsts, int others)
 {
     static const int events[] = {EXS_EVT_RECV, EXS_EVT_ACCEPT, EXS_EVT_POLL};

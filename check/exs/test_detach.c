@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_detach.c - a queue that an operation named drives the socket of another queue for as long as that lasts, and
- * a little longer: then it is woken no more, and the descriptors and the kernel's limits that it took are given back.
+ * test_detach.c - an operation that names another queue attaches the socket's home queue to it, for as long as the
+ * operation lasts and a little longer. Afterwards the socket's traffic no longer wakes that queue, and its descriptors
+ * and its share of kernel limits are released.
  */
 #include "check/support/support.h"
 
@@ -14,10 +15,10 @@
 
 enum {
     PACKETS = 50,
-    KEPT_MS = 10, /* a queue is kept for so long after its last use */
+    KEPT_MS = 10, /* time for which a home queue stays attached after the last operation */
     ROUNDS = 100,
-    MANY = 300,    /* queues in turn: more than the kernel lets watch one descriptor */
-    LOOPS_MAX = 60 /* each with an epoll: more of them at once than that */
+    MANY = 300,    /* queues, one after the other: more than the kernel lets watch one descriptor */
+    LOOPS_MAX = 60 /* queues at the same time, each watched by an epoll set: more than the kernel allows */
 };
 
 static const struct timeval at_once = {0, 0};
@@ -29,7 +30,7 @@ static bool is_readable(exs_qhandle_t queue, int ms)
     return poll(&wait, 1, ms) > 0;
 }
 
-/* What a loop does that is woken. */
+/* What a loop does when it is woken. */
 static void turn(exs_qhandle_t queue)
 {
     exs_event_t event;
@@ -37,7 +38,7 @@ static void turn(exs_qhandle_t queue)
     ck_assert_int_eq(exs_qdequeue(queue, &event, 1, &at_once), 0);
 }
 
-/* The queue has a turn after the time for which it is kept. */
+/* Runs the queue once after the time for which a home queue stays attached. */
 static void let_go(exs_qhandle_t queue)
 {
     const struct timeval kept = {.tv_usec = 2000 * KEPT_MS};
@@ -46,7 +47,7 @@ static void let_go(exs_qhandle_t queue)
     ck_assert_int_eq(exs_qdequeue(queue, &event, 1, &kept), 0);
 }
 
-/* How often traffic of the pair wakes the queue, which has nothing to do with it. */
+/* Returns how often traffic of the pair wakes the queue, which has no operation on the pair. */
 static int count_wakes(struct pair *pair, exs_qhandle_t queue)
 {
     int wakes = 0;
@@ -74,7 +75,7 @@ static void receive_by(struct pair *pair, exs_qhandle_t queue)
     ck_assert_int_eq(exs_qdequeue(queue, &event, 1, NULL), 1);
     ck_assert_int_eq(event.exs_evt_errno, 0);
     ck_assert_int_eq(event.exs_evt_type, EXS_EVT_RECV);
-    inbox_pump(pair->client_box, 0); /* which may send again */
+    inbox_pump(pair->client_box, 0); /* receives credits, so that the client can send again */
 }
 
 static void poll_by(struct pair *pair, exs_qhandle_t queue)
@@ -133,7 +134,7 @@ static const struct attachment *guest_at(exs_qhandle_t handle, int number)
     return guest;
 }
 
-/* One operation after the other by a second queue: the queue is not taken off and put on each time. */
+/* Consecutive operations that name a second queue: the home queue is not detached and attached again for each one. */
 START_TEST(kept_between_operations)
 {
     exs_qhandle_t queue = exs_qcreate(4);
@@ -159,7 +160,7 @@ START_TEST(kept_between_operations)
 }
 END_TEST
 
-/* ---- What it took ---------------------------------------------------------------------------------- */
+/* ---- Descriptors and kernel limits ----------------------------------------------------------------- */
 
 static void expect_byte(struct pair *pair)
 {
@@ -217,7 +218,7 @@ static void *write_late(void *arg)
     return NULL;
 }
 
-/* A thread that sleeps on what the queue gives back while it sleeps. */
+/* A thread sleeps on the same home queue while the other queue detaches from it. */
 START_TEST(descriptors_below_a_sleeper)
 {
     exs_qhandle_t queue = exs_qcreate(4);
@@ -243,7 +244,7 @@ START_TEST(descriptors_below_a_sleeper)
     if (taken == 0)
         ck_assert_int_eq(exs_qdequeue(queue, &event, 1, NULL), 1);
     let_go(queue);
-    ck_assert_int_le(count_fds(), before + 1); /* this thread's own, by which it is woken */
+    ck_assert_int_le(count_fds(), before + 1); /* the eventfd that wakes this thread */
     expect_byte(&pair);
     must(exs_qdelete(queue));
     pair_close_blocking(&pair);
@@ -270,7 +271,8 @@ static exs_qhandle_t open_loop(int *epoll)
     return queue;
 }
 
-/* Each loop has used the connection once, and never looks again: they make room for the next. */
+/* Each loop has used the connection once and never runs again: its watch is removed to make room for the next
+ * loop's. */
 START_TEST(many_loops_in_turn)
 {
     static exs_qhandle_t queues[MANY];
@@ -291,7 +293,8 @@ START_TEST(many_loops_in_turn)
 }
 END_TEST
 
-/* As many at once as the kernel allows; the operation that names one more fails, and nothing else does. */
+/* As many loops at the same time as the kernel allows. An operation that names one more queue fails, and has no effect
+ * on others. */
 START_TEST(too_many_loops_at_once)
 {
     exs_qhandle_t queues[LOOPS_MAX];

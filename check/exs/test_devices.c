@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_devices.c - sockets where there are two devices: a real one, which is played here, and the embedded one.
+ * test_devices.c - sockets on two devices: a simulated RDMA device and the software device.
  *
  * This program's rdma_device takes the place of the library's.
  */
@@ -11,7 +11,8 @@
 #include "core/device/device.h"
 #include "core/sock/sock.h"
 
-static int bind_error, resolves; /* what binding gives, 0 for success; how often it was asked for a way */
+/* bind_error: errno that binding fails with, or 0; resolves: calls of resolve_addr. */
+static int bind_error, resolves;
 
 static struct rdma_event_channel *create_event_channel(void)
 {
@@ -39,7 +40,7 @@ static int get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event
     return soft_device.get_cm_event(channel, event);
 }
 
-/* Ports of its own, as on a device that is not the kernel's TCP. */
+/* The simulated device has its own ports, like a device that does not use the kernel's TCP ports. */
 static int bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
     errno = bind_error;
@@ -156,7 +157,7 @@ static void connect_to(int listener, const struct address *address, int sock)
     inbox_close(&box);
 }
 
-/* Whoever has bound a socket to an address connects from there, or not at all. */
+/* A socket that is bound to an address connects from that address or fails. */
 START_TEST(bound_socket_connects_where_it_is_bound)
 {
     struct address address;
@@ -172,7 +173,7 @@ START_TEST(bound_socket_connects_where_it_is_bound)
 }
 END_TEST
 
-/* A socket that could not connect can be bound again, on every device. */
+/* After a failed connect a socket can be bound again, on every device. */
 START_TEST(bound_again_after_a_failure)
 {
     struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -191,8 +192,8 @@ END_TEST
 
 static const int shortages[] = {EMFILE, ENFILE, ENOMEM, ENOBUFS};
 
-/* A device may have the address and be short of something: then the socket is not bound on the others alone. It
- * can be bound again, on all. */
+/* A device has the address but lacks a resource: the bind fails, instead of binding on the other device alone. The
+ * socket can be bound again, on both. */
 START_TEST(bound_again_after_a_shortage)
 {
     struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -208,7 +209,7 @@ START_TEST(bound_again_after_a_shortage)
 }
 END_TEST
 
-/* A device that took an IPv6 socket's address for what it is, IPv4, tells it so; its user asked for IPv6. */
+/* If a device reports an IPv4 address for an IPv6 socket, the application gets it as an IPv4-mapped IPv6 address. */
 START_TEST(addresses_are_of_the_sockets_family)
 {
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(9), .sin_addr.s_addr = htonl(0xC0000201)};
@@ -228,7 +229,7 @@ START_TEST(addresses_are_of_the_sockets_family)
 }
 END_TEST
 
-/* A slip of the pen is not taken for the default; put right, it is no hindrance. */
+/* An unknown value is refused instead of ignored; after it was corrected, exs_init works. */
 START_TEST(links_of_no_name_are_refused)
 {
     static const char *const wrong[] = {"TCP", "SHM", "shm ", "shm-or-whatever-there-is"};
@@ -273,7 +274,7 @@ START_TEST(switches_are_known)
 }
 END_TEST
 
-/* What exs_init says on standard error when EXS_DEVICE is this; what it returns is checked. */
+/* Stores what exs_init writes to standard error with this EXS_DEVICE, and checks its result. */
 static void init_says(const char *device, int error, char *text, size_t size)
 {
     FILE *said = tmpfile();
@@ -295,8 +296,7 @@ static void init_says(const char *device, int error, char *text, size_t size)
     fclose(said);
 }
 
-/* A name is refused that no device has, whatever kind it might be of, with one line that has those that there
- * are. */
+/* A name that no device has is refused, whatever its form, with one line that lists the existing names. */
 START_TEST(unknown_names_are_refused)
 {
     static const char *const names[] = {"mlx5_2", "mlx5", "mlx5_00", "soft1", "soft00", "Auto", "nothing"};

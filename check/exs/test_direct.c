@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_direct.c - a stream whose receiver always has a receive for it stays out of the ring buffer, also while the
- * next advertisement is still on its way; and nobody waits for one that may not come. */
+/* test_direct.c - if the receiver of a STREAM always has a receive pending, no data goes through the ring buffer, also
+ * while the next advertisement is on its way. A send does not wait for an advertisement that may never arrive. */
 #include <stdatomic.h>
 #include "check/support/asleep.h"
 #include "check/support/support.h"
@@ -8,10 +8,10 @@
 #include "own_clock.h"
 
 #define LARGE ((size_t)131072)
-#define LONG (4 * LARGE) /* more than a ring buffer holds, */
+#define LONG (4 * LARGE) /* more than a ring buffer holds */
 #define RECV_RING (2 * LARGE)
 #define SHORT 100
-#define LEAP_NS 25000000 /* longer than a send waits for an advertisement of which nothing says that it comes */
+#define LEAP_NS 25000000 /* longer than a send waits for an advertisement that may not arrive */
 
 static struct pair pair;
 static char *from, *to;
@@ -44,7 +44,7 @@ static void receive_into(char *where)
     must(exs_recv(pair.server, where, LARGE, 0, pair.server_box->queue, NULL, region));
 }
 
-/* The peer knows of one place. */
+/* The client has the advertisement of one receive. */
 static void advertise_one(void)
 {
     receive_into(to);
@@ -59,14 +59,14 @@ static exs_stats_t stats(void)
     return stats;
 }
 
-/* The second is sent when there is a place for it, which is there when the first has come. */
+/* The second send waits for an advertisement, which the server sends after the first one has arrived. */
 START_TEST(waits_for_the_next)
 {
     advertise_one();
     send_bytes(LARGE);
     send_bytes(LARGE);
     ck_assert_uint_eq(stats().exs_sent, LARGE);
-    pair.server_box->beside = NULL; /* the client looks again when all has come */
+    pair.server_box->beside = NULL; /* the client runs again when all bytes have arrived */
     take_good(pair.server_box, EXS_EVT_RECV, pair.server);
     receive_into(to + LARGE);
     pair.server_box->beside = pair.client_box;
@@ -74,13 +74,13 @@ START_TEST(waits_for_the_next)
     take_good(pair.client_box, EXS_EVT_SEND, pair.client);
     take_good(pair.server_box, EXS_EVT_RECV, pair.server);
     ck_assert_uint_eq(stats().exs_sent, 2 * LARGE);
-    if (!on_rdma()) /* where the acknowledgement of the first may come alone */
+    if (!on_rdma()) /* on RDMA the acknowledgement of the first send may arrive alone */
         ck_assert_uint_eq(stats().exs_sent_direct, 2 * LARGE);
     ck_assert_mem_eq(to, from, 2 * LARGE);
 }
 END_TEST
 
-/* A peer that receives no more, as one that sends first itself, is not waited for. */
+/* A peer that posts no further receive, because it sends first, is not waited for for ever. */
 START_TEST(not_for_ever)
 {
     advertise_one();
@@ -94,7 +94,7 @@ START_TEST(not_for_ever)
 }
 END_TEST
 
-/* Nor may one wait that is sent now or not at all. */
+/* A send with MSG_DONTWAIT must not wait. */
 START_TEST(not_at_all)
 {
     advertise_one();
@@ -109,7 +109,7 @@ START_TEST(not_at_all)
 }
 END_TEST
 
-/* Nor do a few bytes wait, which would be copied anyway; nor is there anything to wait for behind them. */
+/* A short send does not wait, because it would be copied anyway, and a send behind it does not wait either. */
 START_TEST(with_a_short_one)
 {
     size_t first = _i ? SHORT : LARGE;
@@ -124,7 +124,7 @@ START_TEST(with_a_short_one)
 }
 END_TEST
 
-/* ---- What is longer than the ring buffer ---- */
+/* ---- Sends longer than the ring buffer ------ */
 
 static void advertise_long(void)
 {
@@ -146,7 +146,7 @@ static void whole_is_direct(void)
     ck_assert_uint_eq(stats().exs_sent_direct, before);
 }
 
-/* The peer has advertised, and is not doubted: no time passes for us but by a leap. */
+/* The client has received an advertisement and expects the next one. The clock advances only by own_leap. */
 static void begin_trusted(void)
 {
     begin();
@@ -156,7 +156,7 @@ static void begin_trusted(void)
     whole_is_direct();
 }
 
-/* Sent, and some of it by the ring buffer; the server takes it all. */
+/* The send is in progress, partly through the ring buffer: the server receives all of it. */
 static void taken_by_recv_ring(void)
 {
     exs_stats_t before = stats();
@@ -192,13 +192,13 @@ static void wait_in_vain(void)
     goes_by_recv_ring();
 }
 
-/* It waits for the peer's next receive, and goes there; also where nothing else is under way. */
+/* The send waits for the next advertisement and is written to that receive, also if nothing else is in progress. */
 START_TEST(long_ones_wait)
 {
     for (int i = 0; i < 3; i++) {
         uint64_t before = stats().exs_sent;
 
-        own_leap = LEAP_NS; /* each has its own time */
+        own_leap = LEAP_NS; /* the time limit of each send starts with the send */
         send_bytes(LONG);
         inbox_quiet(pair.server_box, 0);
         ck_assert_uint_eq(stats().exs_sent, before);
@@ -210,7 +210,7 @@ START_TEST(long_ones_wait)
 }
 END_TEST
 
-/* One that takes several receives waits for each anew. */
+/* A send that fills several receives waits for each advertisement, each time with the full limit. */
 START_TEST(for_each_of_several)
 {
     send_bytes(2 * LONG);
@@ -227,7 +227,7 @@ START_TEST(for_each_of_several)
 }
 END_TEST
 
-/* What the ring buffer has room for is not kept back, nor what may not wait. */
+/* A send that fits into the ring buffer does not wait, nor does one with MSG_DONTWAIT. */
 START_TEST(others_do_not)
 {
     int flags = _i ? MSG_DONTWAIT : 0;
@@ -238,8 +238,8 @@ START_TEST(others_do_not)
 }
 END_TEST
 
-/* Who does not receive before something has come is not waited for again, until he has advertised: once, three
- * times, seven times. */
+/* After a wait that timed out, sends do not wait again before the peer has advertised once; after the next timeout,
+ * three times; then seven times. */
 START_TEST(is_empty)
 {
     for (unsigned doubt = 1; doubt <= 7; doubt = 2 * doubt + 1) {
@@ -256,7 +256,7 @@ START_TEST(is_empty)
 }
 END_TEST
 
-/* And where it was not in vain, half as often. */
+/* After a wait that succeeded, half as many advertisements are required. */
 START_TEST(no_longer_in_vain)
 {
     for (int i = 0; i < 2; i++) {
@@ -280,7 +280,7 @@ START_TEST(no_longer_in_vain)
 }
 END_TEST
 
-/* A send that has only so much time uses it. */
+/* A send with a timeout does not wait. */
 START_TEST(bounded)
 {
     const struct timeval limit = {.tv_sec = 3600};
@@ -291,7 +291,7 @@ START_TEST(bounded)
 }
 END_TEST
 
-/* Of one that receives less at a time than its ring buffer holds nobody waits. */
+/* A send does not wait if the peer's receives are shorter than its ring buffer. */
 START_TEST(not_of_short_receives)
 {
     uint64_t before;
@@ -307,7 +307,7 @@ START_TEST(not_of_short_receives)
 }
 END_TEST
 
-/* One that was sent now or not at all leaves no time behind that is over for the next. */
+/* A send with MSG_DONTWAIT does not start the time limit of the next send. */
 START_TEST(after_one_at_once)
 {
     uint64_t before;
@@ -346,7 +346,7 @@ static void *receive_long(void *unused)
     return NULL;
 }
 
-/* A thread that sleeps in a call on the same socket is told that there is something to wait for. */
+/* A thread that sleeps in a call on the same socket is woken, so that it sets the timer of the new send. */
 START_TEST(while_another_sleeps)
 {
     const struct timeval limit = {.tv_sec = (time_t)LATE_S};
@@ -374,7 +374,7 @@ START_TEST(while_another_sleeps)
 }
 END_TEST
 
-/* Before the peer has advertised at all nobody knows what it does. */
+/* Before its first advertisement the peer is not expected to send one. */
 START_TEST(not_of_strangers)
 {
     init_library();
@@ -385,7 +385,7 @@ START_TEST(not_of_strangers)
 }
 END_TEST
 
-/* That the device was ever given. */
+/* The number of work requests that were posted on the connection. */
 static uint32_t requests_given(void)
 {
     return conn_of(pair.client)->sq_tail;
@@ -404,7 +404,7 @@ static unsigned requests_of(size_t length)
     return requests;
 }
 
-/* A direct message is one work request, on each link. */
+/* A direct message takes one work request, on each link. */
 START_TEST(requests)
 {
     static const char *const of[] = {"shm", "tcp", "udp"};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_dontwait.c - MSG_DONTWAIT: what can be done at once is done, and nothing waits for the rest. */
+/* test_dontwait.c - MSG_DONTWAIT: a call transfers what it can at once, and does not wait for the rest. */
 #include "check/support/support.h"
 
 #define LENGTH (300 * KIB) /* more than the peer's ring buffer */
 
-/* Until something has come. */
+/* Repeats the call until bytes have arrived. */
 static long receive_soon(int socket, void *buffer, size_t length, int flags)
 {
     long got;
@@ -15,7 +15,8 @@ static long receive_soon(int socket, void *buffer, size_t length, int flags)
     return got;
 }
 
-/* By blocking calls alone, so nobody else harvests: what has come is received, and no more is waited for. */
+/* Only blocking calls use the socket, so no other thread polls its completion queue. The call returns the bytes that
+ * have arrived. */
 START_TEST(receives)
 {
     struct pair pair;
@@ -34,7 +35,7 @@ START_TEST(receives)
 }
 END_TEST
 
-/* With events: none for what was not started. What comes is for the receives that wait already. */
+/* With a queue: a call that fails has no event. Bytes that arrive go to the receives that were pending before. */
 START_TEST(receives_with_events)
 {
     struct pair pair;
@@ -55,7 +56,8 @@ START_TEST(receives_with_events)
 }
 END_TEST
 
-/* Bytes that are here wait with a receive that is to see more of them: they are nobody else's before it has. */
+/* A pending receive with MSG_PEEK | MSG_WAITALL keeps the bytes that have arrived: a later receive gets none before the
+ * peek has ended. */
 START_TEST(behind_one_that_looks)
 {
     struct pair pair;
@@ -78,7 +80,8 @@ START_TEST(behind_one_that_looks)
 }
 END_TEST
 
-/* A message waits at its sender until it is asked for: so it takes the end, and nothing else. */
+/* On a SEQPACKET a message waits at its sender for a receive, so a receive with MSG_DONTWAIT can only return the end of
+ * the stream. */
 START_TEST(messages)
 {
     struct pair pair;
@@ -101,7 +104,7 @@ START_TEST(messages)
 }
 END_TEST
 
-/* Who wants to hear of failures alone hears of what is missing, too. */
+/* EXS_UNSIGNALED: a send that transferred only a part has an event, like a failure. */
 START_TEST(unsignaled)
 {
     static char bytes[MIB];
@@ -120,7 +123,7 @@ START_TEST(unsignaled)
 }
 END_TEST
 
-/* In however many pieces it is. */
+/* A message is sent completely, whatever the number of its segments. */
 START_TEST(pieces)
 {
     enum { COUNT_OF = 20, SIZE = 10000 };
@@ -140,7 +143,7 @@ START_TEST(pieces)
 }
 END_TEST
 
-/* As much as there is room for, then nothing, and then again when the peer has received. */
+/* Sends what fits into the peer's ring buffer, then nothing until the peer has received. */
 START_TEST(sends)
 {
     uint8_t *out = new_buffer(LENGTH), *in = new_buffer(LENGTH);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_edges.c - an edge-triggered watcher of a queue misses nothing, whatever comes together: data, a
- * connection request, the end of another connection, data of a socket that lives on a queue of its own. It does
- * as exs_qfd(3) says: after each edge it dequeues until it gets fewer events than it asked for.
+ * test_edges.c - an edge-triggered watcher of a queue loses no wake-up when two things happen at the same time: data, a
+ * connection request, the end of another connection, data of a socket with a private home queue. As exs_qfd(3) says,
+ * the watcher dequeues after each edge until it gets fewer events than it asked for.
  */
 #include "check/support/support.h"
 
@@ -12,15 +12,15 @@
 enum source { DATA, REQUEST, END, GUEST, SOURCES };
 
 #define PAIRS (SOURCES * SOURCES)
-#define AT_ONCE 8       /* events asked for */
-#define TOGETHER_MS 200 /* in which both have most likely come */
+#define AT_ONCE 8       /* maximum number of events per dequeue */
+#define TOGETHER_MS 200 /* time in which both have probably happened */
 #define LATE_MS                                                                                                \
-    (WAIT_MS / 15) /* a wake-up that comes later comes from something else: a timer, a packet sent again */
+    (WAIT_MS / 15) /* a later wake-up has another cause, for example a timer or a retransmitted packet */
 
-/* What both ends share. The server's end is the test's own thread, the clients' are blocking calls of another.
- */
+/* State of both ends. The test's thread drives the server's end; another thread makes blocking calls at the
+ * clients'. */
 struct scene {
-    struct inbox box; /* the server's queue */
+    struct inbox box; /* of the server */
     struct address address;
     int listener;
     int client[SOURCES], server[SOURCES];
@@ -28,8 +28,8 @@ struct scene {
     enum source both[2];
 };
 
-/* A connection by a blocking connect, accepted on the queue, or by a blocking accept, which gives it a home of
- * its own. */
+/* A connection by a blocking connect. The server accepts it on the queue, or by a blocking accept, which gives it a
+ * private home queue. */
 static void *connect_one(void *arg)
 {
     struct scene *scene = arg;
@@ -58,7 +58,7 @@ static void open_one(struct scene *scene, enum source source)
     scene->client[source] = scene->newcomer;
 }
 
-/* What the server waits for, of one source. */
+/* Starts the server's operation for one source of events. */
 static void expect(struct scene *scene, enum source source, char *in, exs_acceptaddr_t *wanted)
 {
     if (source == REQUEST)
@@ -112,7 +112,7 @@ static void edges(struct scene *scene, int epoll)
     struct provocation each[] = {{scene, scene->both[0]}, {scene, scene->both[1]}};
     pthread_t threads[] = {thread_start(provoke, &each[0]), thread_start(provoke, &each[1])};
 
-    poll(NULL, 0, TOGETHER_MS); /* so that most of it has come together; the test holds if it has not */
+    poll(NULL, 0, TOGETHER_MS); /* so that both have probably happened; the test is valid if not */
     while (count < 2) {
         struct epoll_event edge;
 
@@ -132,7 +132,7 @@ static void edges(struct scene *scene, int epoll)
     }
 }
 
-/* One connection of each kind, the two sources, and all closed again. */
+/* Opens one connection of each kind, triggers both sources, and closes all. */
 static void one_round(enum source first, enum source second)
 {
     struct scene scene = {.both = {first, second}};

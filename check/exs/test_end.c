@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_end.c - how the orderly end of a connection is told: by EXS_EOF, which nothing else has. */
+/* test_end.c - the orderly end of a connection is reported by EXS_EOF, and nothing else is. */
 #include "check/support/support.h"
 
 #include <sys/mman.h>
@@ -11,7 +11,7 @@ static void receive(const struct pair *pair, void *buffer, size_t length, int fl
     must(exs_recv(pair->server, buffer, length, flags, pair->server_box->queue, NULL, NULL));
 }
 
-/* The next receive that is over has so many bytes, and these flags. */
+/* The next receive ends with this number of bytes and these flags. */
 static void takes(const struct pair *pair, size_t length, int flags)
 {
     exs_event_t event = take_good(pair->server_box, EXS_EVT_RECV, pair->server);
@@ -33,7 +33,7 @@ static void pair_opens(struct pair *pair, int type)
     pair_open(pair, AF_INET, type);
 }
 
-/* The peer says that it is done, in one of the ways there are. */
+/* The peer ends the stream, by shutdown or by close. */
 static void peer_ends(struct pair *pair, bool closes)
 {
     if (closes) {
@@ -52,7 +52,7 @@ static void pair_ends(struct pair *pair, bool closed)
     pair_close_rest(pair);
 }
 
-/* Whether the receives were there before, or come after. */
+/* Receives that were pending before the end, and receives that start after it. */
 START_TEST(stream)
 {
     bool closes = _i & 1, before = _i & 2, large = _i & 4;
@@ -86,7 +86,7 @@ START_TEST(stream)
 }
 END_TEST
 
-/* An empty message is none. */
+/* An empty message has no EXS_EOF. */
 START_TEST(packets)
 {
     bool closes = _i;
@@ -107,7 +107,7 @@ START_TEST(packets)
 }
 END_TEST
 
-/* This side wants no more. */
+/* This side shuts down receiving. */
 START_TEST(own)
 {
     static uint8_t buffer[100000];
@@ -123,8 +123,8 @@ START_TEST(own)
 }
 END_TEST
 
-/* Messages that were on their way when this side wanted no more: behind the end there is none, also where a
- * later receive's memory is the peer's to write into and an earlier one's is not. */
+/* Messages are on their way when this side shuts down receiving: no message is delivered after EXS_EOF. The second
+ * receive's own buffer is advertised, the first one's is not. */
 START_TEST(nothing_behind_the_end)
 {
     static uint8_t buffer[2][100];
@@ -136,7 +136,7 @@ START_TEST(nothing_behind_the_end)
     pair.client_box->beside = NULL;
     receive(&pair, buffer[0], sizeof buffer[0], 0);
     must(exs_recv(pair.server, buffer[1], sizeof buffer[1], 0, pair.server_box->queue, NULL, region));
-    inbox_quiet(pair.client_box, QUIET_MS); /* it learns of both */
+    inbox_quiet(pair.client_box, QUIET_MS); /* the client has both advertisements */
     for (int i = 0; i < 2; i++)
         must(exs_send(pair.client, "word", 4, 0, pair.client_box->queue, NULL, NULL));
     must(exs_shutdown(pair.server, SHUT_RD, 0, pair.server_box->queue, NULL));
@@ -156,7 +156,7 @@ START_TEST(nothing_behind_the_end)
 }
 END_TEST
 
-/* And it wants none that come later. */
+/* Later receives report EXS_EOF, too. */
 START_TEST(own_for_good)
 {
     uint8_t buffer[10];
@@ -177,8 +177,8 @@ START_TEST(own_for_good)
 }
 END_TEST
 
-/* It is there for who does not want to wait, too, while the peer, whose program does nothing, could still write
- * for a receive. */
+/* A receive with MSG_DONTWAIT gets EXS_EOF after SHUT_RD, also while the peer, whose application does not run, could
+ * still write to a recalled receive. */
 START_TEST(own_at_once)
 {
     uint8_t buffer[2][10];
@@ -197,8 +197,8 @@ START_TEST(own_at_once)
 }
 END_TEST
 
-/* Whoever says that he is done, too, after the peer has closed in good order, is told so: when he has been told
- * of that, or has heard of it, or neither. */
+/* This side shuts down writing after the peer has closed in order: exs_shutdown succeeds, whether the application has
+ * received the peer's end of the stream, the library has, or neither. */
 START_TEST(behind_the_peers)
 {
     uint8_t buffer[10];
@@ -230,8 +230,8 @@ static uint32_t credits_of(int socket)
     return credits;
 }
 
-/* Sends have used all credits that they may, and the peer's program does something else for longer than a close waits for
- * the end: that has a credit of its own, so the peer gets the orderly end all the same. */
+/* Sends have used all credits that they may use, and the peer's application does not run for longer than a close waits.
+ * The end of the stream has a reserved credit, so the peer still receives it. */
 START_TEST(without_credit)
 {
     static uint8_t out[RQ_DEPTH], in[RQ_DEPTH], room[16 * KIB];
@@ -249,7 +249,7 @@ START_TEST(without_credit)
         sent++;
     }
     must(exs_recv(pair.client, room, sizeof room, 0, pair.client_box->queue, NULL, NULL));
-    ck_assert_uint_eq(credits_of(pair.client), CREDITS_KEPT); /* it is not advertised */
+    ck_assert_uint_eq(credits_of(pair.client), CREDITS_KEPT); /* no credit was used to advertise it */
     if (shuts_down) {
         must(exs_shutdown(pair.client, SHUT_WR, 0, pair.client_box->queue, NULL));
         take_good(pair.client_box, EXS_EVT_SHUTDOWN, pair.client);
@@ -266,7 +266,7 @@ START_TEST(without_credit)
 }
 END_TEST
 
-/* A connection that breaks has no end. */
+/* A broken connection reports no EXS_EOF. */
 START_TEST(broken)
 {
     static uint8_t buffer[100];
@@ -284,8 +284,8 @@ START_TEST(broken)
 }
 END_TEST
 
-/* Nor has one that a message has broken which could not go where it was to go, though the peer had said by then
- * that it was done: what it sent did not arrive, and neither does what we send. */
+/* A message that could not be stored has broken the connection: it reports no EXS_EOF, although the peer has ended the
+ * stream. The peer's message was not delivered, and what this side sends is not either. */
 START_TEST(failed_locally)
 {
     void *nowhere = mmap(NULL, 1, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -295,7 +295,7 @@ START_TEST(failed_locally)
     ck_assert_ptr_ne(nowhere, MAP_FAILED);
     pair_opens(&pair, SOCK_SEQPACKET);
     receive(&pair, nowhere, 4, 0);
-    pair.client_box->beside = NULL; /* the server sees both together */
+    pair.client_box->beside = NULL; /* the server gets both at once */
     must(exs_send(pair.client, "word", 4, 0, pair.client_box->queue, NULL, NULL));
     must(exs_shutdown(pair.client, SHUT_WR, 0, pair.client_box->queue, NULL));
     take_good(pair.client_box, EXS_EVT_SEND, pair.client);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_ended_early.c - sends that end before all of their bytes are sent: by time, by a file, by exs_cancel. What
- * follows is the table of exs(7): the peer never takes a part for the whole, and no send follows bytes that are missing
- * unless the application knows it.
+ * test_ended_early.c - sends that end before all of their bytes are sent: by a timeout, a file that fails, or
+ * exs_cancel. The table of exs(7) says what follows: the peer never takes a part for the whole, and no send follows
+ * missing bytes unless the application has been told of them.
  */
 #include "lingering.h"
 #include "sending.h"
 
 #define LIMIT_US 100000
-#define PART ((size_t)9000) /* of a failing exs_sendfile, before the file */
+#define PART ((size_t)9000) /* bytes of a failing exs_sendfile that precede the file */
 
 static uint8_t *out, *in;
 
@@ -56,7 +56,7 @@ static int error_of_client(void)
     return error;
 }
 
-/* What the server receives until the connection ends: bytes in `in`, and 0 or the errno. */
+/* Receives until the connection ends: the bytes are in `in`, and *error is 0 or the errno. */
 static size_t drain(int *error)
 {
     size_t bytes = 0;
@@ -93,9 +93,9 @@ static void ends_broken(void)
     ck_assert_int_eq(error, ECONNRESET);
 }
 
-/* ---- By itself, and nobody can be told ----------------------------------------------------------------- */
+/* ---- Failures that can't be reported ------------------------------------------------------------------- */
 
-/* One without a queue runs out of time: the connection breaks, and later sends fail. */
+/* A send without a queue times out: the connection breaks, and later sends fail. */
 START_TEST(without_a_queue)
 {
     open_kind(kinds[_i].type);
@@ -110,7 +110,7 @@ START_TEST(without_a_queue)
 }
 END_TEST
 
-/* Where one behind it has no queue it is the same, and the one that can be told is. */
+/* A send without a queue follows the one that times out: the connection breaks, too, after the first one's event. */
 START_TEST(before_one_without_a_queue)
 {
     open_kind(SOCK_STREAM);
@@ -126,9 +126,10 @@ START_TEST(before_one_without_a_queue)
 }
 END_TEST
 
-/* ---- By itself, and told ------------------------------------------------------------------------------- */
+/* ---- Failures that are reported ------------------------------------------------------------------------ */
 
-/* On a stream all that stands behind it ends, too, in order; writing goes on behind the part when that was told. */
+/* On a STREAM all operations that follow the failed send end, too, in order. After its event was dequeued, new sends
+ * continue behind the part that was sent. */
 START_TEST(behind_it)
 {
     open_kind(SOCK_STREAM);
@@ -158,7 +159,7 @@ START_TEST(behind_it)
 }
 END_TEST
 
-/* A message that was not begun is not sent, and that is all. */
+/* A message that times out before it was started is not sent. Others are not affected. */
 START_TEST(messages_behind_it)
 {
     open_kind(SOCK_SEQPACKET);
@@ -181,8 +182,8 @@ START_TEST(messages_behind_it)
 }
 END_TEST
 
-/* An exs_sendfile of PART bytes of memory and a file that can't be mapped: it fails with ENOMEM within the call, or when
- * its turn comes. */
+/* Starts an exs_sendfile of PART bytes of memory and a file that can't be mapped. It fails with ENOMEM, within the call
+ * or when earlier sends are done. */
 static void send_failing(exs_xferfile_t element[2], size_t part)
 {
     out = new_buffer(LENGTH);
@@ -195,7 +196,8 @@ static void send_failing(exs_xferfile_t element[2], size_t part)
     post_file(element, part > 0 ? 2 : 1, 0);
 }
 
-/* Between the failure and its event nothing is started, not even the end: it would follow what is missing. */
+/* Between the failure and its event no operation is started, not even the end of the stream, because missing bytes
+ * would precede it. */
 START_TEST(before_it_is_told)
 {
     exs_xferfile_t element[2];
@@ -220,7 +222,7 @@ START_TEST(before_it_is_told)
 }
 END_TEST
 
-/* Nothing of it was sent, and that was told: the stream is whole, and may end. */
+/* No byte was sent and the failure was dequeued: the stream is complete and may end. */
 START_TEST(told_before_the_end)
 {
     exs_xferfile_t element[2];
@@ -234,7 +236,7 @@ START_TEST(told_before_the_end)
 }
 END_TEST
 
-/* A socket that is closed before is not told any more. */
+/* The socket is closed before the event was dequeued: the stream can't end in order. */
 START_TEST(closed_before_it_is_told)
 {
     exs_xferfile_t element[2];
@@ -250,7 +252,7 @@ START_TEST(closed_before_it_is_told)
 }
 END_TEST
 
-/* The event goes away with its queue: then it counts as told. */
+/* The event is discarded with its queue, and counts as dequeued. */
 START_TEST(told_to_a_queue_that_is_deleted)
 {
     exs_qhandle_t other = exs_qcreate(4);
@@ -268,7 +270,7 @@ START_TEST(told_to_a_queue_that_is_deleted)
 }
 END_TEST
 
-/* Its turn comes with others behind it. */
+/* The send fails while other operations wait behind it. */
 START_TEST(on_standby)
 {
     exs_xferfile_t element[2];
@@ -300,11 +302,11 @@ START_TEST(on_standby)
 }
 END_TEST
 
-/* ---- The end behind a part ------------------------------------------------------------------------------ */
+/* ---- The end of the stream after an incomplete send ----------------------------------------------------- */
 
 enum { BY_TIME, BY_CANCEL, BY_CALL, CUTS };
 
-/* A send of LENGTH ends in its middle, and that was told: how many bytes of it were sent. */
+/* A send of LENGTH ends in its middle, and its event is dequeued. Returns the number of bytes sent. */
 static size_t cut(int way)
 {
     exs_event_t event;
@@ -319,7 +321,7 @@ static size_t cut(int way)
     return event.exs_evt_union.exs_evt_xfer.exs_evt_length;
 }
 
-/* However the end is asked for: the peer sees that it is none. */
+/* The peer gets an error instead of an end of the stream, whether the application closes, lingers or shuts down. */
 START_TEST(no_end)
 {
     int way = _i % CUTS, how = _i / CUTS;
@@ -343,7 +345,7 @@ START_TEST(no_end)
 }
 END_TEST
 
-/* But one that goes on behind it, with bytes. */
+/* The stream ends in order if another send of at least one byte completes. */
 START_TEST(goes_on)
 {
     open_kind(SOCK_STREAM);
@@ -360,7 +362,7 @@ START_TEST(goes_on)
 }
 END_TEST
 
-/* One that was to go on has no byte sent, or has none. */
+/* The next send transfers no byte, because it times out or is empty: the stream can't end in order. */
 START_TEST(does_not_go_on)
 {
     open_kind(SOCK_STREAM);
@@ -380,7 +382,7 @@ START_TEST(does_not_go_on)
 }
 END_TEST
 
-/* What stood behind one that was cancelled goes on, as exs_cancel(3) says, but the end behind it does not. */
+/* Sends that follow a cancelled one are sent, as exs_cancel(3) says, but the stream can't end in order. */
 START_TEST(behind_a_cancelled_one)
 {
     open_kind(SOCK_STREAM);
@@ -396,7 +398,7 @@ START_TEST(behind_a_cancelled_one)
 }
 END_TEST
 
-/* What MSG_DONTWAIT sends at once is all that it was to send. */
+/* A send with MSG_DONTWAIT that transfers a part is complete. */
 START_TEST(at_once)
 {
     open_kind(SOCK_STREAM);
@@ -411,16 +413,16 @@ START_TEST(at_once)
 }
 END_TEST
 
-/* ---- Closes that wait ------------------------------------------------------------------------------------ */
+/* ---- Lingering closes ------------------------------------------------------------------------------------ */
 
-/* Two that linger end both: each throws away what the other sends. */
+/* Both ends linger: each discards what the other sends. */
 START_TEST(two_lingering_closes)
 {
     size_t length;
 
     open_kind(kinds[_i].type);
     length = kinds[_i].type == SOCK_STREAM ? LENGTH : 5;
-    if (_i >= 2) { /* which is no help to the other */
+    if (_i >= 2) { /* makes no difference to the other end */
         must(exs_shutdown(pair.client, SHUT_RD, 0, pair.client_box->queue, NULL));
         take_good(pair.client_box, EXS_EVT_SHUTDOWN, pair.client);
     }
@@ -433,7 +435,7 @@ START_TEST(two_lingering_closes)
     int whole = inbox_take(pair.client_box, EXS_EVT_CLOSE, pair.client).exs_evt_errno == 0;
 
     whole += inbox_take(pair.server_box, EXS_EVT_CLOSE, pair.server).exs_evt_errno == 0;
-    ck_assert_int_ge(whole, 1); /* the other may have had more to send */
+    ck_assert_int_ge(whole, 1); /* the other end may have had more to send */
     for (int i = 0; i < 3; i++) {
         inbox_take(pair.client_box, EXS_EVT_SEND, pair.client);
         inbox_take(pair.server_box, EXS_EVT_SEND, pair.server);
@@ -444,7 +446,8 @@ START_TEST(two_lingering_closes)
 }
 END_TEST
 
-/* A peer that sends before it receives gets rid of that, and then has all that the close waits for. */
+/* The peer sends before it receives: the lingering client discards that, so the peer then receives all that the close
+ * waits for. */
 START_TEST(against_one_that_only_sends)
 {
     int error;
@@ -465,7 +468,7 @@ START_TEST(against_one_that_only_sends)
 }
 END_TEST
 
-/* A receive that waits is served first. */
+/* A pending receive gets its bytes before the rest is discarded. */
 START_TEST(with_a_receive)
 {
     uint8_t *own = new_buffer(LENGTH);
@@ -490,7 +493,7 @@ START_TEST(with_a_receive)
 }
 END_TEST
 
-/* So is one that only looks: what it waits for is not thrown away before. */
+/* A pending peek gets its bytes, too, before they are discarded. */
 START_TEST(with_a_peek)
 {
     uint8_t seen[100];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_errmsg.c - exs_errmsg explains the thread's last failure: the text that the call has recorded, or else the errno
- * and the call. test_errors.c and the conformance suite look at the text of each error that they cause.
+ * test_errmsg.c - exs_errmsg explains the last failure of the calling thread: by the text that the call has recorded,
+ * or else by errno and the name of the call. test_errors.c and the conformance suite check the text of each error that
+ * they cause.
  */
 #include "check/support/support.h"
 
@@ -25,7 +26,7 @@ START_TEST(before_init)
 }
 END_TEST
 
-/* A text that was recorded: the value, and what is allowed. Asked again, it stays the same. */
+/* A recorded text has the value and what is allowed. It stays the same until the next failure. */
 START_TEST(recorded)
 {
     exs_qhandle_t queue = exs_qcreate(1);
@@ -47,7 +48,7 @@ START_TEST(recorded)
 }
 END_TEST
 
-/* An error of the same errno as one that has a text, but without one: not the old text. */
+/* An error without a text does not return the text of an earlier error with the same errno. */
 START_TEST(not_the_one_before)
 {
     struct pair pair;
@@ -88,7 +89,7 @@ START_TEST(of_each_thread)
 }
 END_TEST
 
-/* exs(7) lists all errors of the library. Each has an explanation, apart from what the C library calls it. */
+/* Each error that exs(7) lists has an explanation in addition to strerror(). */
 START_TEST(each_errno)
 {
     static const int errors[] = {
@@ -103,7 +104,7 @@ START_TEST(each_errno)
     for (int i = 0; i < COUNT(errors); i++) {
         must_fail(exs_qfd(NULL), EINVAL);
         exs_strevent(0);
-        exs_qhandle_t queue = exs_qcreate(1); /* it succeeds, so the text of the call before is gone */
+        exs_qhandle_t queue = exs_qcreate(1); /* succeeds, so the text of the failed call is discarded */
 
         ck_assert_ptr_ne(queue, EXS_QHANDLE_INVALID);
         errno = errors[i];

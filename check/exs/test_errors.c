@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_errors.c - every error that a call before exs_init, or one that makes, names, connects or closes
- * sockets itself can return, blocking or not, and that a call which returned one posts no event. The calls that
- * move data are in test_errors_transfer.c.
+ * test_errors.c - every error that can be returned by a call before exs_init, and by a call that makes, names, connects
+ * or closes sockets, blocking or not. A call that returns an error posts no event. test_errors_transfer.c tests the
+ * calls that transfer data.
  *
- * The source of each row is the thesis, appendix A, 5.2 and 5.3; where it has none, what the
- * same call of sockets does.
+ * The source of each row is the thesis, appendix A, 5.2 and 5.3, or else what the same call of BSD sockets does.
  */
 #include "check/support/every_call.h"
 #include "check/support/rows.h"
@@ -91,7 +90,7 @@ START_TEST(bind_addresses)
     struct address elsewhere = loopback(AF_INET, 0), taken = world.pair.address;
     struct sockaddr_in *four = (struct sockaddr_in *)&elsewhere.storage;
 
-    four->sin_addr.s_addr = htonl(0xC0000201); /* 192.0.2.1, of TEST-NET-1: nobody's */
+    four->sin_addr.s_addr = htonl(0xC0000201); /* 192.0.2.1 of TEST-NET-1, which no host has */
     must_fail(exs_bind(world.sockets[FRESH], SA(&elsewhere), elsewhere.length), EADDRNOTAVAIL);
     if (exs_bind(world.sockets[FRESH], SA(&taken), taken.length) == 0)
         must_fail(exs_listen(world.sockets[FRESH], 1), EADDRINUSE);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_errors_transfer.c - every error that a call which moves data, or has to do with memory or queues, can
- * return itself, blocking or not. As test_errors.c otherwise.
+ * test_errors_transfer.c - every error that can be returned by a call that transfers data or that uses memory regions
+ * or queues, blocking or not. Otherwise like test_errors.c.
  */
 #include "check/support/rows.h"
 
@@ -103,7 +103,7 @@ START_TEST(send_errors)
 }
 END_TEST
 
-/* length: the type of the elements; EXS_IOVEC where there is none. */
+/* row->length is the type of the elements; 0 means EXS_IOVEC. */
 static void elements_of(const struct row *row, exs_xferfile_t *elements, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -176,8 +176,8 @@ START_TEST(register_errors)
     must_fail(exs_mregister(map, 2 * page, EXS_MRF_RECV_DISABLE), EACCES);
     must(mprotect(map, page, PROT_READ | PROT_WRITE));
     must(munmap(map + page, page));
-    must_fail(exs_mregister(map, 2 * page, 0), EACCES); /* its end is not there, */
-    must_fail(exs_mregister(map + page, 1, 0), EACCES); /* and all of it */
+    must_fail(exs_mregister(map, 2 * page, 0), EACCES); /* the second page is not mapped */
+    must_fail(exs_mregister(map + page, 1, 0), EACCES); /* no page is mapped */
     munmap(map, page);
 }
 END_TEST
@@ -281,7 +281,7 @@ START_TEST(queue_in_use)
     struct pair *pair = &world.pair;
     exs_event_t event;
 
-    must_fail(exs_qdelete(pair->client_box->queue), EBUSY); /* a connection lives on it */
+    must_fail(exs_qdelete(pair->client_box->queue), EBUSY); /* it is the home queue of a connection */
     must(exs_recv(pair->client, world.bytes, 100, 0, world.box.queue, NULL, NULL));
     must_fail(exs_qdelete(world.box.queue), EBUSY);
     must(exs_send(pair->server, "x", 1, EXS_UNSIGNALED, NULL, NULL, NULL));

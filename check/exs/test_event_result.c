@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_event_result.c - exs_event_result and exs_event_flags return what the union of each type of event has. */
+/* test_event_result.c - exs_event_result and exs_event_flags return what the union has for each type of event. */
 #include "check/support/support.h"
 
-#define LENGTH ((size_t)5 << 30) /* more than an int has */
+#define LENGTH ((size_t)5 << 30) /* more than an int can hold */
 #define FLAGS (MSG_TRUNC | EXS_EOF)
 
 static const struct {
@@ -68,7 +68,7 @@ START_TEST(each_type)
 }
 END_TEST
 
-/* A receive that is cancelled after some bytes: the result is the error, and the union has the bytes. */
+/* A receive that is cancelled after some bytes: the result is the error, and the union has the number of bytes. */
 START_TEST(error_and_bytes)
 {
     struct pair pair;

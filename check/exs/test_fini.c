@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_fini.c - the end of the library's use: counted, refused while there is anything to take away, leaving
- * nothing behind, and followed by another beginning. (Each errno is a row of check/conformance.)
+ * test_fini.c - exs_fini: calls are counted, it is refused while sockets exist, it leaves no descriptors behind, and
+ * the library can be initialized again. (check/conformance has a row for each errno.)
  */
 #include "check/support/processes.h"
 #include "check/support/support.h"
@@ -33,7 +33,7 @@ START_TEST(counted)
     must(exs_init(EXS_VERSION));
     for (int i = 1; i < LIBRARIES; i++)
         ck_assert_int_eq(exs_init(EXS_VERSION), 0);
-    must_fail(exs_init(EXS_VERSION + 1), ENOTSUP); /* counts for nothing */
+    must_fail(exs_init(EXS_VERSION + 1), ENOTSUP); /* is not counted */
     for (int i = 1; i < LIBRARIES; i++)
         must(exs_fini());
     int socket = exs_socket(PF_INET, SOCK_STREAM, 0);
@@ -47,7 +47,7 @@ START_TEST(counted)
 }
 END_TEST
 
-/* Sockets on queues of their own and on the user's, that come from connecting and from accepting. */
+/* Sockets with private home queues and with the application's queues, by connect and by accept. */
 static void use(void)
 {
     struct pair pair;
@@ -73,7 +73,7 @@ START_TEST(leaves_nothing)
 }
 END_TEST
 
-/* Where connections are set up at RoCE's own port, that is given back. */
+/* If connections are set up through RoCE's own port, exs_fini releases it. */
 START_TEST(leaves_no_port)
 {
     struct sockaddr_in port = {.sin_family = AF_INET, .sin_port = htons(4791)};
@@ -95,7 +95,7 @@ START_TEST(leaves_no_port)
 }
 END_TEST
 
-/* A connection that its peer has broken, and one that its user closed by close(2). */
+/* A socket that the application closed by close(2), and a connection that is still open. */
 START_TEST(lost_sockets)
 {
     struct pair pair;
@@ -105,7 +105,8 @@ START_TEST(lost_sockets)
 
     must(lost);
     must(close(lost));
-    int again = exs_socket(PF_INET, SOCK_STREAM, 0); /* the same number: the first one is nobody's any more */
+    /* The same number, so the library drops the first socket. */
+    int again = exs_socket(PF_INET, SOCK_STREAM, 0);
 
     ck_assert_int_eq(again, lost);
     must_fail(exs_fini(), EBUSY);
@@ -131,7 +132,7 @@ START_TEST(environment)
 }
 END_TEST
 
-/* What a thread keeps for waiting is its process's, whether or not the library was in use when that forked. */
+/* A thread's sleep descriptors belong to its process, whether or not the library was in use at the time of the fork. */
 START_TEST(forked_after)
 {
     struct pair pair;
@@ -147,7 +148,7 @@ START_TEST(forked_after)
     if (pid == 0) {
         bool refused = exs_fini() == -1 && errno == ECHILD;
 
-        if (on_rdma()) /* whose devices are the parent's alone */
+        if (on_rdma()) /* the parent's devices can't be used by the child */
             _exit(refused && exs_init(EXS_VERSION) == -1 && errno == ENODEV ? 0 : 1);
         bool clean = count_fds() == before;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_fork.c - forked children that have nothing to do with EXS: however they end, what they opened is theirs.
- * (test_peer.c has those that use it.)
+ * test_fork.c - forked children that do not use EXS: however they end, the library closes none of the files that they
+ * opened. (test_peer.c has children that use it.)
  */
 #include "check/support/processes.h"
 #include "check/support/support.h"
@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#define FILES 60 /* more than the descriptors that the child's fork closed */
+#define FILES 60 /* more than the descriptors that the fork handler closed in the child */
 #define TEXT "precious"
 
 static char folder[] = "/tmp/exs-fork-XXXXXX";
@@ -24,7 +24,7 @@ static void path_of(char path[64], int file)
     snprintf(path, 64, "%s/%d", folder, file);
 }
 
-/* Each file's text waits in its stream until the process ends. */
+/* Each file's text stays in its stream's buffer until the process exits. */
 static void write_files(void)
 {
     char path[64];
@@ -54,8 +54,8 @@ static void expect_files(void)
     ck_assert_msg(lost == 0, "the child lost what it wrote to %d files", lost);
 }
 
-/* Under the leak sanitizer a child would be asked for all that this process has left to its threads, which the
- * child doesn't have. */
+/* In a child, the leak sanitizer would report memory that belongs to the parent's other threads, which the child does
+ * not have. */
 static int is_child;
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void)
@@ -63,7 +63,7 @@ int __lsan_is_turned_off(void)
     return is_child;
 }
 
-/* The ways for the thread that forked to end its child. */
+/* How the thread that forked ends its child. */
 enum { BY_EXIT, BY_THREAD_EXIT, BY_RETURN, WAYS };
 
 static void *connect_and_fork(void *argument)
@@ -71,7 +71,7 @@ static void *connect_and_fork(void *argument)
     int way = *(int *)argument;
     struct pair p;
 
-    pair_open_blocking(&p, AF_INET, SOCK_STREAM); /* leaves the thread with what a waiting thread keeps */
+    pair_open_blocking(&p, AF_INET, SOCK_STREAM); /* the thread then has the descriptors that it slept on */
     pid_t pid = fork();
 
     must(pid);
@@ -109,11 +109,11 @@ static void *use_queue(void *queue)
     exs_event_t event;
 
     while (!over && exs_qdequeue(queue, &event, 1, &(struct timeval){0}) == 0)
-        continue; /* no word to Check, whose lock a child might find taken */
+        continue; /* no call of Check, because a child may find its lock held */
     return NULL;
 }
 
-/* A child may stop its copy of a watcher, whoever held the queue's locks in the parent. */
+/* A child may stop its copy of a watcher, whichever thread of the parent held the queue's locks. */
 START_TEST(childs_watcher)
 {
     struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
@@ -148,8 +148,8 @@ static void count_events(EV_P_ exs_ev *watcher, exs_event_t *events, int count)
     *(int *)watcher->data += count;
 }
 
-/* A child that runs its copy of the loop, which still shares the epoll set with the parent, gets no event of the
- * parent's queue: its watcher ends there. */
+/* A child that runs its copy of the loop, which shares the epoll set with the parent, gets no event of the parent's
+ * queue: its watcher is stopped. */
 START_TEST(childs_loop)
 {
     struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
@@ -190,14 +190,14 @@ END_TEST
 
 static sem_t accepted, forked;
 static atomic_bool watches;
-static ino_t connection; /* the accepted one's */
+static ino_t connection; /* of the accepted connection */
 
-/* How long accept4() takes: forks wait until it is done, but no longer than a second. */
+/* Duration of accept4(), ms. A fork waits until it has returned, but no longer than a second. */
 static const int accept_ms[] = {300, 2500};
 static int accepts_for;
 
-/* Instead of the C library's: gives another thread time to fork before the caller has the descriptor. If forks wait
- * until it has, that time runs out. */
+/* Replaces the C library's accept4(): after the kernel has returned the descriptor, it gives another thread time to
+ * fork. If forks wait for the caller, that time runs out. */
 __attribute__((visibility("default"))) int accept4(int sock, struct sockaddr *restrict addr,
                                                    socklen_t *restrict length, int flags)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_fork_exit.c - children of a process that has a connection, which end by exit(3) without using EXS. None of them
- * may touch the connection: the child's copies of the device's descriptors are closed, and their numbers are the
- * child's own by then.
+ * test_fork_exit.c - children of a process with a connection that call exit(3) without using EXS. No child may affect
+ * the connection: its copies of the device's descriptors are closed, and the numbers may already be those of the
+ * child's own files.
  *
- * Two threads use the connection at the same time, so that nearly always a packet or an acknowledgement waits to be sent when a
- * child is forked: that is what the device sends at the end of a process.
+ * Two threads use the connection at the same time, so that almost always a packet or an acknowledgement is waiting to
+ * be sent when a child is forked. The device sends these when a process exits.
  */
 #include "check/support/processes.h"
 #include "check/support/support.h"
@@ -16,9 +16,10 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-enum { CHILDREN = 150, NUMBERS = 256 /* nearly all that the process may have: the device takes high ones */ };
+/* NUMBERS: nearly all descriptors of the process, because the device uses high ones. */
+enum { CHILDREN = 150, NUMBERS = 256 };
 
-/* By fork(2), by fork(2) and the end of the thread that called it, and by a fork that calls no handlers. */
+/* By fork(2), by fork(2) and the end of the thread that called it, and by a fork that runs no fork handlers. */
 enum way { FORK, FORK_AND_THREAD_EXIT, BARE_FORK, WAYS };
 
 static const struct {
@@ -26,8 +27,8 @@ static const struct {
 } links[] = {{"shm", "off"}, {"tcp", "off"},   {"udp", "off"},
              {"auto", "on"}, {"auto", "auto"}, {"auto", "only"}};
 
-/* A connection of TCP, which takes what is sent to it by sendmsg(2), too: the children's own end, and the other one,
- * where nothing may arrive. */
+/* A TCP connection, which also accepts what is sent by sendmsg(2): the children's end, and the other end, where nothing
+ * may arrive. */
 struct foreign {
     int own, other;
 };
@@ -54,8 +55,8 @@ static void expect_nothing(const struct foreign *foreign)
     ck_assert_msg(got == -1 && errno == EAGAIN, "%zd bytes went to a child's own socket", got);
 }
 
-/* Every number that was open in the parent, or could have been, stands for the child's own socket. A program that knows
- * nothing of fork handlers closes what it has inherited, as daemons do. */
+/* Every number that was open in the parent, or could have been, becomes the child's own socket. A program that does not
+ * use fork handlers closes inherited descriptors, as daemons do. */
 static void take_numbers(int own)
 {
     for (int number = STDERR_FILENO + 1; number < NUMBERS; number++)
@@ -67,7 +68,7 @@ static int is_child;
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void)
 {
-    return is_child; /* what the parent's threads have is no leak of the child's */
+    return is_child; /* in a child, memory of the parent's threads is no leak */
 }
 
 static pid_t fork_child(enum way way, int own)
@@ -91,7 +92,7 @@ static pid_t fork_child(enum way way, int own)
 static struct pair pair;
 static atomic_bool over;
 
-/* Calls nothing that takes a lock which a child might need. */
+/* Takes no lock that a child might need. */
 static void *write_bytes(void *chance)
 {
     char bytes[3000] = {0};
@@ -129,9 +130,9 @@ START_TEST(ends_quietly)
     must(setenv("EXS_LINK", links[_i / WAYS].link, 1));
     must(setenv("EXS_ROCE", links[_i / WAYS].roce, 1));
     if (_i % WAYS == FORK_AND_THREAD_EXIT && getenv("EXS_SANITIZE") != NULL && *getenv("EXS_SANITIZE") != '\0')
-        return; /* with the address sanitizer's runtime such a child now and then kills the test by SIGKILL */
+        return; /* with the address sanitizer's runtime, such a child sometimes kills the test by SIGKILL */
     if (strcmp(links[_i / WAYS].roce, "off") != 0 && !twonets_alone())
-        return; /* another program may have RoCE's port */
+        return; /* another program may use RoCE's port */
     must(setrlimit(RLIMIT_NOFILE, &limit));
     init_library();
     foreign = foreign_open();
@@ -141,7 +142,7 @@ START_TEST(ends_quietly)
     expect_children(_i % WAYS, &foreign);
     over = true;
     thread_join(writer);
-    must(exs_shutdown(pair.client, SHUT_WR, EXS_BLOCK, NULL, NULL)); /* the connection has not suffered */
+    must(exs_shutdown(pair.client, SHUT_WR, EXS_BLOCK, NULL, NULL)); /* the connection still works */
     thread_join(reader);
     pair_close_blocking(&pair);
     must(exs_fini());

@@ -30,7 +30,7 @@ static const struct {
 } wrong[] = {
     {0, 0x01},                          /* with immediate data */
     {0, 0x60},                          /* opcode of a reliable connection */
-    {1, 0x10},  {1, 0x01},              /* pad count */
+    {1, 0x10},  {1, 0x01},              /* pad count, header version */
     {2, 0x01},  {3, 0x01},              /* P_Key */
     {5, 0x01},  {6, 0x01},  {7, 0x02},  /* destination queue pair */
     {12, 0x01}, {13, 0x80}, {15, 0x01}, /* Q_Key */

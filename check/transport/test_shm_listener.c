@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_shm_listener.c - the sockets at which two ends within a host meet (shm_listener.h): which of them a client finds,
- * what other users, dead processes, and other file systems and networks can do to that.
+ * test_shm_listener.c - the unix sockets at which the ends of a connection within a host find each other
+ * (shm_listener.h): which of them a client connects to, and what other users, dead processes, other file systems and
+ * other network namespaces can do to that.
  *
- * Each test has directories and a network of its own, which only root can make.
+ * Each test has its own mounts and network namespace, which only root can make.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,7 +26,7 @@
 #define STRANGER 65534
 
 static struct shm_listener listeners[SHM_LISTENERS];
-static FILE *errors; /* what goes to standard error */
+static FILE *errors; /* receives what is written to standard error */
 
 static void mount_tmpfs(const char *at)
 {
@@ -46,7 +47,7 @@ static void begin(void)
     mount_tmpfs("/dev/shm");
 }
 
-/* So many lines about other users, and no others. */
+/* Expects this number of lines about other users, and no other lines. */
 static void expect_lines(int count)
 {
     char line[300];
@@ -87,7 +88,7 @@ static bool is_at(const struct shm_listener *listener)
     return fd != -1 && close(fd) == 0;
 }
 
-/* A client finds this listener. */
+/* Expects that a client of this address connects to this listener. */
 static void expect_at(const char *host, const struct shm_listener *listener)
 {
     union soft_addr remote = at(host);
@@ -148,11 +149,12 @@ START_TEST(a_directory_of_the_session)
     expect_path("/run/user/0/exs");
     expect_at("127.0.0.1", &listeners[SHM_LISTENER_FILE]);
     shm_listeners_close(listeners);
-    ck_assert_int_eq(rmdir("/run/user/0/exs"), 0); /* nothing is left there */
+    ck_assert_int_eq(rmdir("/run/user/0/exs"), 0); /* the directory is empty */
 }
 END_TEST
 
-/* One for each address: an address, all of IPv4, all of IPv6, which may take those of IPv4, too. */
+/* A client prefers the listener at its address, then the one at all IPv4 addresses, then the one at all IPv6 addresses,
+ * which may accept IPv4, too. */
 START_TEST(two_families)
 {
     struct shm_listener all6[SHM_LISTENERS], all4[SHM_LISTENERS], one[SHM_LISTENERS];
@@ -186,7 +188,7 @@ static void leave_socket(const char *path)
     close(fd);
 }
 
-/* The file of a listener that was killed is replaced by the next one on the port, */
+/* The file of a listener that was killed is replaced by the next listener at the port. */
 START_TEST(a_dead_listener_is_replaced)
 {
     char path[sizeof listeners[0].at.sun_path];
@@ -204,7 +206,7 @@ START_TEST(a_dead_listener_is_replaced)
 }
 END_TEST
 
-/* and those on other ports are removed by the next process that listens; nothing that lives is. */
+/* Files of dead listeners at other ports are removed by the next process that listens; files of living ones are not. */
 START_TEST(dead_listeners_are_removed)
 {
     if (geteuid() != 0)
@@ -231,7 +233,7 @@ END_TEST
 
 static const char *const abstract = "exs/0/127.0.0.1-7495";
 
-/* A process of another user, which has the abstract name. */
+/* Starts a process of another user that holds the abstract name. */
 static pid_t take_name(void)
 {
     int taken[2];
@@ -268,7 +270,7 @@ START_TEST(another_user_has_the_abstract_name)
 }
 END_TEST
 
-/* Beside a listener at all addresses, whose name another user can't take any more. */
+/* The other user holds the name of a single address; the listener at all addresses has another name, and is found. */
 START_TEST(another_user_has_a_name_beside)
 {
     if (geteuid() != 0)
@@ -288,7 +290,8 @@ static void read_only(const char *path)
     ck_assert_int_eq(mount("none", path, "tmpfs", MS_REMOUNT | MS_RDONLY, NULL), 0);
 }
 
-/* What has the name of a directory, and isn't this user's alone: the next one is used. */
+/* A file, a symbolic link, or a directory with other permissions or another owner has the directory's name: the next
+ * directory is used. */
 START_TEST(no_directory_of_ours)
 {
     if (geteuid() != 0)
@@ -308,9 +311,9 @@ START_TEST(no_directory_of_ours)
 }
 END_TEST
 
-/* ---- Other file systems and networks ---- */
+/* ---- Other file systems and network namespaces ---- */
 
-/* In a container that shares the network alone, the abstract name is found. */
+/* A container that shares only the network finds the abstract name. */
 START_TEST(another_file_system)
 {
     if (geteuid() != 0)
@@ -345,7 +348,8 @@ START_TEST(nothing_can_be_written)
 }
 END_TEST
 
-/* The same address and port in another network namespace is another listener, though its files are beside. */
+/* The same address and port in another network namespace is another listener, although its file is in the same
+ * directory. */
 START_TEST(another_network)
 {
     if (geteuid() != 0)
@@ -369,7 +373,7 @@ START_TEST(another_network)
 }
 END_TEST
 
-/* The environment may differ between the two ends. */
+/* The environment of the two ends may differ, and is not used. */
 START_TEST(the_environment_does_not_count)
 {
     if (geteuid() != 0)

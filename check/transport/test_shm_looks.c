@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_shm_looks.c - the looks of a context at its peers' rings (shm.h), and at those of the ones that have called. */
+/*
+ * test_shm_looks.c - how a context polls the rings of its peers in shared memory (shm.h): of peers without a slot at
+ * each poll, of others after they have set their bit in the notification bitmap.
+ */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -18,7 +21,7 @@ enum { PEERS = 40 };
 
 static struct soft_home *here, *there;
 static struct shm_setup *setup;
-static struct shm_peer *near[PEERS], *far[PEERS]; /* ends of the same */
+static struct shm_peer *near[PEERS], *far[PEERS]; /* the two ends of each connection */
 
 static struct sockaddr_in free_address(void)
 {
@@ -28,7 +31,7 @@ static struct sockaddr_in free_address(void)
 
     ck_assert_int_eq(bind(fd, (struct sockaddr *)&any, sizeof any), 0);
     ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&any, &length), 0);
-    return any; /* the port stays taken */
+    return any; /* the socket stays open, so no other process gets the port */
 }
 
 static union soft_addr address;
@@ -58,7 +61,7 @@ static void look(struct soft_home *home)
     soft_unlock(home->context);
 }
 
-/* By a look, or by the service thread's before it. */
+/* By this poll or an earlier one of the service thread. */
 static bool is_taken(const struct shm_peer *from)
 {
     return atomic_load(&from->out.control->head) == from->out.at;
@@ -97,7 +100,7 @@ static void end_looks(void)
     home_close(there);
 }
 
-/* A packet that is nobody's. Told, but not called: */
+/* Puts a packet that no queue pair accepts into the ring, without notifying the peer. */
 static void put(struct shm_peer *from)
 {
     size_t limit;
@@ -108,7 +111,7 @@ static void put(struct shm_peer *from)
     shm_ring_put(&from->out, 64, 64, 0);
 }
 
-/* The first few have none; both ends that are under way count. */
+/* The first few peers have no slot; while a connection is set up, both of its ends count. */
 START_TEST(with_many_peers_there_are_slots)
 {
     for (int i = 0; i < PEERS; i++) {
@@ -126,7 +129,7 @@ START_TEST(with_many_peers_there_are_slots)
 }
 END_TEST
 
-/* By the link's own way: called at the end of a turn. */
+/* Sends through the link, which notifies the peer at the end of a pass. */
 static void put_and_call(struct shm_peer *from)
 {
     size_t limit;
@@ -169,8 +172,8 @@ static bool is_flag_up(const struct shm_peer *from)
     return atomic_load(&from->out.control->sleeps) != 0;
 }
 
-/* As long as it polls; when it says that it sleeps it is rung for, also for what has come meanwhile. The
- * service thread is not there to see to it. */
+/* A context that busy-polls clears its need-wakeup flags, and its peers do not write the eventfd. When it says that it
+ * will sleep, it sets the flags, and is woken for what arrived in the meantime. The service thread is suspended. */
 START_TEST(who_polls_is_not_rung_for)
 {
     struct ibv_cq *cq = soft_create_cq(there->context, 4, NULL, NULL, 0);
@@ -183,23 +186,23 @@ START_TEST(who_polls_is_not_rung_for)
     put_and_call(near[0]);
     ck_assert(is_rung(there));
     ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
-    ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0); /* and tells of it */
+    ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0); /* the second empty poll clears the flags */
     ck_assert(is_taken(near[0]) && !is_flag_up(near[0]));
     ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
     ck_assert(is_rung(there));
     ck_assert(is_flush_wanted(there->context));
     soft_stop_polling(there->context, true);
     ck_assert(is_flag_up(near[0]) && !is_flush_wanted(there->context));
-    look(there); /* which hears the wakefd */
+    look(there); /* reads the eventfd */
     ck_assert(!is_rung(there));
-    put_and_call(near[PEERS - 1]); /* at a slot it calls each time */
+    put_and_call(near[PEERS - 1]); /* a peer with a slot writes the eventfd each time */
     ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
     ck_assert(is_taken(near[PEERS - 1]) && is_flag_up(near[PEERS - 1]));
     look(there);
 
-    put(near[0]); /* and is found before it is called */
+    put(near[0]); /* the packet is polled before its sender writes the eventfd */
     ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
-    ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0); /* and tells of it */
+    ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0); /* the second empty poll clears the flags */
     ck_assert(is_taken(near[0]) && !is_flag_up(near[0]));
     put_and_call(near[0]);
     ck_assert(!is_rung(there));
@@ -234,8 +237,8 @@ static size_t fill_ring(struct shm_peer *from)
     return bytes;
 }
 
-/* The program has what has come before the ring is empty, so that it and the peer work side by side. It rings for
- * itself only when it says that it sleeps. */
+/* A poll returns to the application before the ring is empty, so that the application and the peer work in parallel.
+ * The context writes its own eventfd for the rest only when it says that it will sleep. */
 START_TEST(who_polls_takes_a_part)
 {
     struct ibv_cq *cq = soft_create_cq(there->context, 4, NULL, NULL, 0);
@@ -261,11 +264,11 @@ START_TEST(who_polls_takes_a_part)
 }
 END_TEST
 
-/* What a look costs is what has come: no ring is looked into whose peer has not called. */
+/* The cost of a poll depends on the packets: the ring of a peer with a slot that has not set its bit is not polled. */
 START_TEST(others_are_not_looked_at)
 {
     put(near[PEERS - 1]);
-    put(near[0]); /* without a slot */
+    put(near[0]); /* a peer without a slot */
     look(there);
     ck_assert(is_taken(near[0]) && !is_taken(near[PEERS - 1]));
     shm_bitmap_notify(near[PEERS - 1]->bitmap, near[PEERS - 1]->slot_there);
@@ -274,7 +277,7 @@ START_TEST(others_are_not_looked_at)
 }
 END_TEST
 
-/* Somebody has taken the bit away, or never set it. */
+/* The eventfd was written, but another thread has cleared the bit, or the peer did not set it: all rings are polled. */
 START_TEST(a_wakefd_without_a_bit_has_all_looked_at)
 {
     put(near[PEERS - 1]);
@@ -285,7 +288,7 @@ START_TEST(a_wakefd_without_a_bit_has_all_looked_at)
 }
 END_TEST
 
-/* All are looked at then, too, and the wakefd is heard afterwards as it was before. */
+/* After an invalid value all rings are polled, too, and the eventfd works as before. */
 START_TEST(a_wakefd_may_say_any_number)
 {
     static const uint64_t numbers[] = {(UINT64_C(1) << 63) + 1000, UINT64_C(1) << 63, UINT64_MAX - 1};
@@ -305,7 +308,7 @@ START_TEST(a_wakefd_may_say_any_number)
 }
 END_TEST
 
-/* Bits of nobody, or of those who have nothing to say, cost a look. */
+/* Bits of unused slots, or of peers without packets, only cost a poll of the ring. */
 START_TEST(any_bit_may_be_set)
 {
     for (int i = 0; i < SHM_SLOTS / 64; i++)
@@ -320,7 +323,8 @@ START_TEST(any_bit_may_be_set)
 }
 END_TEST
 
-/* Where there is nothing else to do, or when it says that it sleeps; and not for each burst. */
+/* The receiver publishes its position when there is nothing else to do, or when it says that it will sleep; not for
+ * each batch. */
 START_TEST(who_polls_tells_later_what_it_has_taken)
 {
     struct ibv_cq *cq = soft_create_cq(there->context, 4, NULL, NULL, 0);
@@ -339,7 +343,7 @@ START_TEST(who_polls_tells_later_what_it_has_taken)
         else if (i == 1)
             soft_stop_polling(there->context, true);
         else
-            look(there); /* as the service thread does */
+            look(there); /* as in the service thread */
         ck_assert(is_taken(near[0]));
     }
     service_resume(&there->service);
@@ -347,7 +351,7 @@ START_TEST(who_polls_tells_later_what_it_has_taken)
 }
 END_TEST
 
-/* Whose ring little has filled learns of its room all the same, and is rung for. */
+/* A sender whose ring is full of small batches gets all of the space that is freed, and is woken for it. */
 START_TEST(who_waits_for_room_gets_all_of_it)
 {
     struct ibv_cq *cq = soft_create_cq(there->context, 4, NULL, NULL, 0);
@@ -373,7 +377,8 @@ START_TEST(who_waits_for_room_gets_all_of_it)
 }
 END_TEST
 
-/* Who tells that he has taken what nobody has put there is found out at a look, also where room is no matter. */
+/* A receiver that publishes a position beyond the sender's own is detected by the next poll, even if the sender needs
+ * no space. */
 START_TEST(a_lie_about_room_is_found)
 {
     put(near[0]);
@@ -386,7 +391,7 @@ START_TEST(a_lie_about_room_is_found)
 }
 END_TEST
 
-/* The time of one look is not all its first peer's. */
+/* One peer cannot take all of the time of a poll. */
 START_TEST(a_peer_that_never_ends_keeps_nobody_waiting)
 {
     const size_t length = SHM_MTU;
@@ -399,7 +404,8 @@ START_TEST(a_peer_that_never_ends_keeps_nobody_waiting)
         uint8_t *at;
 
         look(there);
-        while ((at = shm_ring_room(&near[PEERS - 2]->out, length, &limit)) != NULL) /* full at each look */
+        /* The ring is full at each poll */
+        while ((at = shm_ring_room(&near[PEERS - 2]->out, length, &limit)) != NULL)
             shm_ring_put(&near[PEERS - 2]->out, length, length, 0);
     }
     ck_assert_int_le(looks, 2);

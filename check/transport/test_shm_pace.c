@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_shm_pace.c - which way bursts are asked for, when those of one way are copied faster: of a sender that is
- * told a few bursts later, as by a ring, on a machine that changes. */
+/*
+ * test_shm_pace.c - the receiver's choice between batches that the sender writes past its cache ("far") and to its
+ * cache ("near"), if one kind is copied faster. The simulated sender follows the choice a few batches later, as with a
+ * ring, and the machine changes.
+ */
 #include <string.h>
 #include "check/support/endpoints.h"
 #include "soft/link/shm_pace.h"
 
-#define LATE 32     /* bursts that were on their way before what is asked for is done */
-#define BYTES 65568 /* of a burst */
-#define MANY 18000  /* bursts, with two comparisons or more among them */
+#define LATE 32     /* batches that are already in the ring when the choice changes */
+#define BYTES 65568 /* length of a batch */
+#define MANY 18000  /* batches, among which there are at least two measurements */
 
 static struct shm_pace pace;
 static bool asked[LATE];
@@ -20,7 +23,7 @@ static void begin(void)
     count = timed = 0;
 }
 
-/* So many bursts; how many of them stayed near. */
+/* Simulates this number of batches. Returns how many of them were near. */
 static unsigned bursts(unsigned many, uint64_t far_ns, uint64_t near_ns)
 {
     unsigned nears = 0;
@@ -32,12 +35,13 @@ static unsigned bursts(unsigned many, uint64_t far_ns, uint64_t near_ns)
             continue;
         timed++;
         shm_pace_took(&pace, near, BYTES,
-                      (near ? near_ns : far_ns) * (i % 4 ? 10 : 1)); /* most are disturbed */
+                      (near ? near_ns : far_ns) * (i % 4 ? 10 : 1)); /* most measurements are disturbed */
     }
     return nears;
 }
 
-/* It is found out at once, and few bursts go the other way after that; when the machine changes, again. */
+/* The faster kind is found at once, and from then on few batches are of the other kind; the same after the machine has
+ * changed. */
 START_TEST(the_faster_way_is_asked_for)
 {
     begin();
@@ -48,11 +52,11 @@ START_TEST(the_faster_way_is_asked_for)
     bursts(MANY, 5000, 20000);
     ck_assert(!pace.near);
     expect_between(bursts(MANY, 5000, 20000), 1, 600);
-    expect_between(timed, 16, 2000); /* a clock is asked for few of them */
+    expect_between(timed, 16, 2000); /* few batches are timed */
 }
 END_TEST
 
-/* Near, where both are the same. */
+/* Near is chosen if both are equally fast. */
 START_TEST(near_where_it_does_not_matter)
 {
     begin();
@@ -63,7 +67,7 @@ START_TEST(near_where_it_does_not_matter)
 }
 END_TEST
 
-/* A ring's first bursts bring its pages, and those of what they are copied to: their time says nothing. */
+/* The first batches of a ring are slow because its pages are allocated then, so they are not compared. */
 START_TEST(the_first_do_not_count)
 {
     begin();
@@ -75,8 +79,8 @@ START_TEST(the_first_do_not_count)
 }
 END_TEST
 
-/* A sender that does not do as it is asked, since it is on our processor, or lies: nothing changes, and nobody
- * asks the clock for ever. */
+/* A sender that does not follow the choice, because it is on the same CPU or is malicious, changes nothing, and does
+ * not make the receiver read the clock for ever. */
 START_TEST(who_goes_one_way_only_is_let)
 {
     begin();
@@ -93,7 +97,7 @@ START_TEST(who_goes_one_way_only_is_let)
 }
 END_TEST
 
-/* However long a burst is, and whatever the clock says. */
+/* Any length and any reading of the clock. */
 START_TEST(all_numbers)
 {
     static const size_t lengths[] = {SHM_PACE_MIN, BYTES, SOFT_BURST_LONG};

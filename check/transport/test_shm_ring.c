@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_shm_ring.c - the ring of the shared-memory link by itself: both ends in one thread, and a peer that
- * lies. */
+/*
+ * test_shm_ring.c - one direction of a shared-memory link: both ends in one thread, a malicious peer, and missing
+ * memory.
+ */
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -16,7 +18,7 @@
 
 #define STRIDE 1000
 
-/* The same numbers each time. */
+/* A random number; the sequence is the same each time. */
 static uint64_t state;
 
 static size_t number(void)
@@ -42,7 +44,7 @@ static void end_of_it(void)
     free(area);
 }
 
-/* A burst of this many bytes, all of one value. False: no room. */
+/* Puts a batch of this length, all of one value. Returns false if there is no space. */
 static bool put(size_t length, uint8_t value)
 {
     size_t limit = 0;
@@ -69,7 +71,8 @@ static bool take(size_t length, uint8_t value)
     return true;
 }
 
-/* Of all lengths, many times round; now the sender is faster, until there is no room, and now the receiver. */
+/* Batches of all lengths, many times around the ring; the sender is faster until the ring is full, then the
+ * receiver. */
 START_TEST(bursts_come_as_they_were_put)
 {
     enum { BURSTS = 4096 };
@@ -93,7 +96,8 @@ START_TEST(bursts_come_as_they_were_put)
 }
 END_TEST
 
-/* Wherever an empty ring stands, the largest packet has room; and little traffic stays at the beginning. */
+/* An empty ring has space for the largest packet, at any position; and little traffic uses only the start of the
+ * ring. */
 START_TEST(an_empty_ring_has_room)
 {
     for (size_t length = 1; length < 70000; length += 61) {
@@ -112,8 +116,8 @@ START_TEST(an_empty_ring_has_room)
 }
 END_TEST
 
-/* Who has emptied it is faster than the sender, and for as long as he takes one burst the next ones have room:
- * beginning anew must not leave less than that. */
+/* When a receiver has emptied the ring, the sender may continue at the ring's start. The next batches must have space
+ * there while the receiver has taken only one. */
 START_TEST(an_emptied_ring_has_room_for_more)
 {
     enum { MORE = 8 };
@@ -131,7 +135,8 @@ START_TEST(an_emptied_ring_has_room_for_more)
 }
 END_TEST
 
-/* Whoever waits for room is called when half of it is free; whoever sleeps at the first burst, once. */
+/* A sender that waits for space is woken once, when half of the ring is free; a receiver that sleeps is woken once, by
+ * the first batch. */
 START_TEST(flags_are_answered_once)
 {
     size_t limit;
@@ -155,12 +160,12 @@ START_TEST(flags_are_answered_once)
     ck_assert_uint_eq(called, 1);
     ck_assert(shm_ring_was_notified(&out, &out.control->wants_room));
     shm_ring_want_room(&out);
-    ck_assert(!shm_ring_stay(&out, &out.control->wants_room)); /* nobody had seen it */
+    ck_assert(!shm_ring_stay(&out, &out.control->wants_room)); /* the flag was not seen in the meantime */
 }
 END_TEST
 
-/* As is known to both: little that is free is told with more, or when it is asked for; and the sender looks when that may
- * matter, so that a burst can be as long as ever. */
+/* The receiver publishes small amounts of free space together, or when asked. The sender reads the position when it
+ * matters, so that it can send batches of full length. */
 START_TEST(little_is_told_together)
 {
     size_t limit = 0;
@@ -176,10 +181,10 @@ START_TEST(little_is_told_together)
     ck_assert(put(100, 6) && take(100, 6) && atomic_load(&in.control->head) != in.at);
     ck_assert(!shm_ring_tell(&in) && atomic_load(&in.control->head) == in.at);
     atomic_store(&in.control->head, 0);
-    ck_assert(!shm_ring_tell(&in) && atomic_load(&in.control->head) == 0); /* once */
+    ck_assert(!shm_ring_tell(&in) && atomic_load(&in.control->head) == 0); /* only once */
     end_of_it();
     begin();
-    out.populated = SHM_RING_BYTES; /* as after the first time round */
+    out.populated = SHM_RING_BYTES; /* as after the first time around the ring */
     for (int i = 0; i < 1000; i++) {
         ck_assert(put(1 + number() % 3000, 7));
         in.at = out.at;
@@ -191,7 +196,7 @@ START_TEST(little_is_told_together)
 }
 END_TEST
 
-/* An acknowledgement comes with its burst; a word in its place that is none breaks the ring. */
+/* An acknowledgement is passed with its batch; an invalid word in its place breaks the ring. */
 START_TEST(acknowledgements_come_with_bursts)
 {
     const uint32_t acks[] = {0, SOFT_ACKED << SOFT_ACKED_SHIFT, SOFT_ACKED << SOFT_ACKED_SHIFT | 0xffffff};
@@ -216,9 +221,9 @@ START_TEST(acknowledgements_come_with_bursts)
 }
 END_TEST
 
-/* ---- The wakefd ---- */
+/* ---- The eventfd ---- */
 
-/* A peer of ours, whose wakefd we hear, and its receiver's end. */
+/* A peer, the eventfd that it reads, and the receiving end of its ring. */
 static struct wakefd_world {
     struct service_member service;
     struct shm shm;
@@ -231,7 +236,7 @@ static void begin_wakefds(void)
         mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
     ck_assert_ptr_ne(shared, MAP_FAILED);
-    atomic_store(&wakefds.service.state, SERVICE_WATCH); /* the thread need not be called */
+    atomic_store(&wakefds.service.state, SERVICE_WATCH); /* so that the link need not wake the service thread */
     shm_init(&wakefds.shm, NULL, &wakefds.service);
     wakefds.peer = shm_peer_new(NULL, shared, true);
     ck_assert_ptr_nonnull(wakefds.peer);
@@ -271,7 +276,8 @@ static void send_bursts(int count, size_t length)
     }
 }
 
-/* Long bursts tell the sender where they are copied out; what a liar says of that is no processor of ours. */
+/* For long batches the receiver publishes its CPU, so that the sender can choose how to copy; an invalid number counts
+ * as another CPU. */
 START_TEST(who_reads_elsewhere_is_told)
 {
     begin_wakefds();
@@ -280,7 +286,7 @@ START_TEST(who_reads_elsewhere_is_told)
 
     keep_to_one_processor();
     send_bursts(1, COPY_LONG);
-    ck_assert(!link->far); /* nobody has taken any yet */
+    ck_assert(!link->far); /* no batch has been received yet */
     ck_assert(shm_ring_next(&in, &burst));
     shm_ring_taken(&in, &burst);
     ck_assert_uint_eq(atomic_load(&in.control->processor), (uint32_t)sched_getcpu() + 1);
@@ -293,7 +299,8 @@ START_TEST(who_reads_elsewhere_is_told)
     ck_assert(!link->far);
     while (shm_ring_next(&in, &burst))
         shm_ring_taken(&in, &burst);
-    for (int i = 0; i < 4; i++) { /* the receiver is told which way each went, and asks for the other */
+    /* Each batch says which kind it was, and the receiver can ask for the other kind */
+    for (int i = 0; i < 4; i++) {
         bool far = i % 2 == 0;
         atomic_store(&in.control->processor, far ? UINT32_MAX : 0);
         in.pace.near = far;
@@ -305,7 +312,7 @@ START_TEST(who_reads_elsewhere_is_told)
         shm_ring_taken(&in, &burst);
         ck_assert_uint_eq(atomic_load(&in.control->processor), far ? 0 : (uint32_t)sched_getcpu() + 1);
     }
-    for (int i = 0; i < 4; i++) { /* and asks how long they take, as long as it compares */
+    for (int i = 0; i < 4; i++) { /* the receiver asks for the copy's time while it measures */
         send_bursts(1, SHM_PACE_MIN);
         ck_assert(!link->far);
         ck_assert(shm_ring_next(&in, &burst));
@@ -318,7 +325,8 @@ START_TEST(who_reads_elsewhere_is_told)
 }
 END_TEST
 
-/* Not for each burst: at the end of a turn, or after very many bytes; nor when nobody sleeps. */
+/* The eventfd is written at the end of a pass, or after many bytes, and not for each batch; nor if the receiver does
+ * not sleep. */
 START_TEST(a_turn_rings_once)
 {
     begin_wakefds();
@@ -341,7 +349,7 @@ START_TEST(a_turn_rings_once)
 }
 END_TEST
 
-/* Who leaves in the middle of a turn has rung for what is there. */
+/* A peer that is freed in the middle of a pass has written the eventfd for its batches. */
 START_TEST(who_leaves_has_rung)
 {
     begin_wakefds();
@@ -375,7 +383,8 @@ static uint64_t edge(void)
     return number() % 3 == 0 ? (uint64_t)number() << (number() % 48) : value;
 }
 
-/* Any word that the receiver reads is anything: what it finds lies in the ring, and it comes to an end. */
+/* All words that the receiver reads may be anything: the batches that it finds are within the ring, and come to an
+ * end. */
 START_TEST(a_lying_sender_is_found_out)
 {
     unsigned broken = 0;
@@ -407,7 +416,7 @@ START_TEST(a_lying_sender_is_found_out)
 }
 END_TEST
 
-/* The same of a receiver: what the sender is given lies in the ring. */
+/* The same for the sender: the space that it gets is within the ring. */
 START_TEST(a_lying_receiver_is_found_out)
 {
     unsigned broken = 0;
@@ -428,9 +437,9 @@ END_TEST
 
 /* ---- Memory ---- */
 
-static int madvise_errno; /* that MADV_POPULATE_WRITE fails with; 0: it does not */
+static int madvise_errno; /* errno of MADV_POPULATE_WRITE; 0: it succeeds */
 
-/* Stands before the C library's. */
+/* Replaces the C library's function in this program. */
 int madvise(void *start, size_t length, int advice)
 {
     if (advice == MADV_POPULATE_WRITE && madvise_errno != 0) {
@@ -440,8 +449,8 @@ int madvise(void *start, size_t length, int advice)
     return (int)syscall(SYS_madvise, start, length, advice);
 }
 
-/* A ring in a memory file that ends after so many bytes: to touch what is behind them is SIGBUS, as where the kernel has
- * no memory for a page. */
+/* A ring in a memory file of this length: an access behind it raises SIGBUS, as if the kernel had no memory for the
+ * page. */
 static void begin_in_file(size_t bytes)
 {
     int file = memfd_create("ring", MFD_CLOEXEC);
@@ -462,7 +471,7 @@ static bool put_in_file(size_t length)
 
     if (at == NULL)
         return false;
-    memset(at, 1, limit); /* all that it may become */
+    memset(at, 1, limit); /* the caller may write all of it */
     shm_ring_put(&out, length, STRIDE, 0);
     return true;
 }
@@ -478,7 +487,7 @@ static size_t resident(void)
     return count * 4096;
 }
 
-/* Kernels before 5.14 don't know MADV_POPULATE_WRITE. */
+/* Kernels before 5.14 do not know MADV_POPULATE_WRITE. */
 static const int unknown[] = {0, EINVAL};
 
 START_TEST(no_memory_breaks_the_ring)
@@ -500,7 +509,7 @@ START_TEST(no_memory_breaks_the_ring)
 }
 END_TEST
 
-/* Also the word that says that the ring continues at its beginning. */
+/* The header that sends the receiver to the ring's start needs memory, too. */
 START_TEST(no_memory_for_a_skip)
 {
     enum { THERE = 1 << 20 };
@@ -508,7 +517,7 @@ START_TEST(no_memory_for_a_skip)
 
     madvise_errno = unknown[_i];
     begin_in_file(THERE);
-    out.at = out.seen = THERE; /* all of it was used, and is free again */
+    out.at = out.seen = THERE; /* all bytes so far were used, and are free again */
     out.populated = THERE;
     ck_assert_ptr_null(shm_ring_room(&out, 1000, &limit));
     ck_assert(out.broken && out.has_no_memory);
@@ -517,7 +526,7 @@ START_TEST(no_memory_for_a_skip)
 }
 END_TEST
 
-/* A connection with little traffic takes up little. */
+/* A connection with little traffic uses little memory. */
 START_TEST(memory_follows_use)
 {
     madvise_errno = unknown[_i];

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_shm_setup.c - how two ends come to share memory (shm_setup.h), and what they fall back from. */
+/*
+ * test_shm_setup.c - how the two ends of a connection set up shared memory (shm_setup.h), and when they use another
+ * link instead.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -33,7 +36,7 @@ static void begin(void)
 {
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof any;
-    int fd = socket(AF_INET, SOCK_STREAM, 0); /* a port that nobody else has */
+    int fd = socket(AF_INET, SOCK_STREAM, 0); /* holds a port for this test */
     ck_assert_int_eq(setenv("EXS_LINK", "shm", 1), 0);
     settings_read();
     ck_assert_int_eq(bind(fd, (struct sockaddr *)&any, sizeof any), 0);
@@ -62,7 +65,7 @@ static struct shm_peer *accept_it(void)
     return peer;
 }
 
-/* Each has what the other put there. */
+/* Each end reads what the other wrote. */
 START_TEST(two_come_to_share_memory)
 {
     struct shm_peer *one = shm_offer(&here->shm, &address, token, &why), *other;
@@ -71,7 +74,7 @@ START_TEST(two_come_to_share_memory)
     uint8_t wrong[SHM_TOKEN] = {0}, *at;
     ck_assert_ptr_nonnull(one);
     ck_assert_int_eq(shm_setup_find(setup, wrong), -1);
-    ck_assert_int_eq(ftruncate(one->memory, 4096), -1); /* nobody can */
+    ck_assert_int_eq(ftruncate(one->memory, 4096), -1); /* the memory is sealed */
     ck_assert_int_eq(errno, EPERM);
     other = accept_it();
     ck_assert_ptr_nonnull(other);
@@ -100,7 +103,7 @@ START_TEST(nobody_is_there)
 }
 END_TEST
 
-/* Who brings memory, and goes before his request has come, leaves nothing with us. */
+/* A client that sent its memory and disconnected before its request leaves nothing behind at the listener. */
 START_TEST(a_guest_who_left_is_not_kept)
 {
     for (int i = 0; i < 3; i++) {
@@ -120,7 +123,7 @@ START_TEST(a_guest_who_left_is_not_kept)
 }
 END_TEST
 
-/* Clients that come all at once, in whatever order their requests are read. */
+/* Many clients at the same time; their requests are read in any order. */
 START_TEST(many_guests)
 {
     enum { MANY = 500 };
@@ -142,7 +145,7 @@ START_TEST(many_guests)
 }
 END_TEST
 
-/* One whose greeting is still on its way is kept, and found when it has come. */
+/* A client whose first message has not arrived yet is kept, and found once it has. */
 START_TEST(a_guest_who_says_nothing_yet)
 {
     struct shm_peer *peer = shm_offer(&here->shm, &address, token, &why);
@@ -159,11 +162,12 @@ START_TEST(a_guest_who_says_nothing_yet)
 }
 END_TEST
 
-/* Without descriptors, or with a limit on files, there is no offer, and nothing is left of the try. */
+/* Without free descriptors, or with a limit on the size of files, no offer is made, and nothing is left of the
+ * attempt. */
 START_TEST(whoever_lacks_something_goes_without)
 {
     struct rlimit before, tight;
-    struct shm_peer *peer = shm_offer(&here->shm, &address, token, &why); /* the wakefd stays */
+    struct shm_peer *peer = shm_offer(&here->shm, &address, token, &why); /* the context's eventfd stays open */
     int next = dup(0);
     shm_peer_free(peer);
     close(next);
@@ -187,7 +191,7 @@ START_TEST(whoever_lacks_something_goes_without)
 }
 END_TEST
 
-/* A guest's own greeting, which brings this file for memory. */
+/* Accepts a client's message in which the memory is replaced by this file. */
 static void bring(int file)
 {
     struct shm_peer *peer = shm_offer(&here->shm, &address, token, &why);
@@ -211,7 +215,7 @@ static void bring(int file)
     shm_peer_free(peer);
 }
 
-/* What could be cut short under us, is too short, or is no memory. */
+/* A file that could be truncated, is too short, or is no memory is refused. */
 START_TEST(memory_is_looked_at)
 {
     int unsealed = memfd_create("unsealed", MFD_ALLOW_SEALING),
@@ -225,7 +229,8 @@ START_TEST(memory_is_looked_at)
 }
 END_TEST
 
-/* Pages that others can take away. Not all systems have such; none are needed to see that they are refused. */
+/* Huge pages, which other processes can take away, are refused. Where the system does not support them, the test
+ * ends. */
 START_TEST(huge_pages_are_no_memory)
 {
     size_t length = 2 << 20;
@@ -239,7 +244,7 @@ START_TEST(huge_pages_are_no_memory)
 }
 END_TEST
 
-/* More descriptors than a message has room for: the kernel drops those behind, and none is kept. */
+/* More descriptors than the message may have: the kernel drops the further ones, and none is kept. */
 START_TEST(one_file_too_many)
 {
     enum { MOST = SHM_PASS_FDS + 3 };
@@ -267,12 +272,12 @@ START_TEST(one_file_too_many)
         close(pair[1]);
         again = dup(0);
         close(again);
-        ck_assert_int_eq(again, next); /* nothing of it is left */
+        ck_assert_int_eq(again, next); /* none of them stays open */
     }
 }
 END_TEST
 
-/* Who agreed has kept descriptors free for wakefd and bitmap: no shortage keeps them from coming. */
+/* An end that agreed has reserved descriptors for eventfd and bitmap, so a shortage does not matter. */
 START_TEST(there_is_room_for_the_wakefd)
 {
     struct shm_peer *one = shm_offer(&here->shm, &address, token, &why), *other;
@@ -291,7 +296,7 @@ START_TEST(there_is_room_for_the_wakefd)
 }
 END_TEST
 
-/* A slot without a bitmap, a bitmap without a slot, a slot that no bitmap has, and bitmaps that are none. */
+/* A slot without a bitmap, a bitmap without a slot, a slot out of range, and invalid bitmaps are refused. */
 START_TEST(a_bitmap_is_looked_at)
 {
     int unsealed = memfd_create("unsealed", MFD_ALLOW_SEALING), wakefd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -314,7 +319,7 @@ START_TEST(a_bitmap_is_looked_at)
         shm_peer_free(peer);
         again = dup(0);
         close(again);
-        ck_assert_int_lt(again, next); /* nothing of it is left */
+        ck_assert_int_lt(again, next); /* none of the descriptors stays open */
     }
     shm_slots_leave(slots);
     close(unsealed);
@@ -322,7 +327,8 @@ START_TEST(a_bitmap_is_looked_at)
 }
 END_TEST
 
-/* Who agreed and brings no wakefd, or one that would block or end whoever rings it, is no peer. */
+/* An end that agreed must send an eventfd; no descriptor, or one whose write would block or raise a signal, is
+ * refused. */
 START_TEST(a_wakefd_is_looked_at)
 {
     int full[2], blocks = eventfd(0, EFD_CLOEXEC), file = memfd_create("wakefd", MFD_CLOEXEC);
@@ -353,8 +359,8 @@ static int next_fd(void)
     return next;
 }
 
-/* However many connections two contexts have, each keeps one descriptor of the other's wakefd, until the last of
- * them has gone, whichever that is. */
+/* However many connections two contexts have, each keeps one descriptor of the other's eventfd, until the last
+ * connection is freed, in any order. */
 START_TEST(a_wakefd_is_kept_once)
 {
     enum { PAIRS = 4 };
@@ -370,7 +376,7 @@ START_TEST(a_wakefd_is_kept_once)
     int kept[2] = {ones[0]->wakefd->fd, others[0]->wakefd->fd};
     ck_assert_int_ne(kept[0], kept[1]);
     ck_assert_int_eq(before[0], before[1]);
-    service_suspend(&here->service); /* who else would hear the wakefds, where this is slow */
+    service_suspend(&here->service); /* otherwise the service threads would read the eventfds */
     service_suspend(&there->service);
     for (int i = 0; i < PAIRS; i++) {
         ck_assert(fds_flag(ones[i]->wakefd->fd, true) && fds_flag(others[i]->wakefd->fd, true));
@@ -388,7 +394,7 @@ static struct shm_wakefd *another_wakefd(void)
     return shm_wakefd_take(fds_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
 }
 
-/* Also by whoever brings it again, among others that came since. */
+/* The eventfd is found again when it is sent again, also after others were received. */
 static bool is_found(const struct shm_wakefd *wakefd)
 {
     const struct shm_wakefd *others[] = {another_wakefd(), another_wakefd()};
@@ -396,8 +402,8 @@ static bool is_found(const struct shm_wakefd *wakefd)
            shm_wakefd_take(fds_own(dup(wakefd->fd))) == wakefd;
 }
 
-/* In a forked child what the library had is closed, and its numbers are other files': who is new there gets
- * nothing of before, and who is of before takes nothing that is new along. */
+/* In a forked child the library's descriptors are closed, and their numbers may be those of other files: a new eventfd
+ * does not use an old entry, and freeing an old entry closes no new file. */
 START_TEST(a_child_has_wakefds_of_its_own)
 {
     int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), same = dup(fd), again = dup(fd);
@@ -422,7 +428,7 @@ START_TEST(a_child_has_wakefds_of_its_own)
 }
 END_TEST
 
-/* As a stranger does. */
+/* Connects to the listener's abstract socket. */
 static int stand_at_the_listener(void)
 {
     char name[40];
@@ -430,7 +436,7 @@ static int stand_at_the_listener(void)
     return abstract_visit(name);
 }
 
-/* Of another user nobody is let in, whatever he brings. Only root can try. */
+/* A client of another user is refused, whatever it sends. Only root can test this. */
 START_TEST(another_user_is_no_guest)
 {
     if (geteuid() != 0)
@@ -450,7 +456,7 @@ START_TEST(another_user_is_no_guest)
 }
 END_TEST
 
-/* A connection whose end waits until the other has read what it never reads: SECONDS, as long as it likes. */
+/* Returns a connection that its peer does not read: closing it takes SECONDS, because of SO_LINGER. */
 #define SECONDS 60
 
 static int one_that_lingers(int listener)
@@ -468,7 +474,7 @@ static int one_that_lingers(int listener)
     return fd;
 }
 
-/* What he brought is closed with him, which does not keep us. */
+/* The library closes a descriptor that a refused client sent without waiting for it. */
 START_TEST(a_stranger_who_lingers)
 {
     if (geteuid() != 0)
@@ -488,7 +494,8 @@ START_TEST(a_stranger_who_lingers)
 }
 END_TEST
 
-/* A stranger who fills the queue of the abstract socket keeps no client from the other, and is sent away. */
+/* Another user fills the queue of the abstract socket: clients use the other socket, and that user's connections are
+ * refused. */
 START_TEST(a_door_full_of_strangers)
 {
     if (geteuid() != 0)
@@ -499,7 +506,7 @@ START_TEST(a_door_full_of_strangers)
     if (child == 0) {
         if (setuid(65534) == 0)
             while (stand_at_the_listener() != -1)
-                ; /* until there is no place */
+                ; /* until the queue is full */
         _exit(write(full[1], "", 1) == 1 && pause() ? 0 : 1);
     }
     ck_assert_int_eq(read(full[0], &(char){0}, 1), 1);
@@ -515,8 +522,8 @@ START_TEST(a_door_full_of_strangers)
 }
 END_TEST
 
-/* A server that acts for another user, and can take its own user back, is not of that user; `_i`: which of its user IDs is
- * another one. */
+/* A process with several user IDs, which can change between users, belongs to none of them; `_i`: which of its user IDs
+ * is different. */
 START_TEST(one_of_two_users)
 {
     if (geteuid() != 0)
@@ -543,13 +550,13 @@ START_TEST(one_of_two_users)
 }
 END_TEST
 
-/* Where users have no numbers, all have one and the same. */
+/* In a user namespace without a mapping all users have the same ID, so no client is trusted. */
 START_TEST(a_user_without_a_number)
 {
     pid_t child = fork();
     if (child == 0) {
         int pair[2];
-        if (unshare(CLONE_NEWUSER) != 0) /* which a system can forbid */
+        if (unshare(CLONE_NEWUSER) != 0) /* some systems forbid it */
             _exit(getenv("EXS_NO_SKIP") == NULL ? 0 : 2);
         _exit(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) == 0 && !shm_pass_is_ours(pair[0]) ? 0 : 1);
     }

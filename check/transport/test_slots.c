@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_slots.c - numbers of datagrams, RDMA_PS_UDP, and strangers at the TCP ports where clients ask for them: any user
- * of a host can listen there, before the number's owner or after, and must not get the datagrams.
+ * test_slots.c - ports of RDMA_PS_UDP and their resolution by TCP: any user of the host can listen at the TCP ports
+ * ("slots") at which clients ask for a port's owner, before the owner or after it, and must not get the owner's
+ * datagrams.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,7 +19,7 @@
 
 enum { NUMBER = 7321, ASKED_AT = 12, RESOLVE_MS = 5000, WAIT_MS = 30000, STRANGERS_QPN = 0x1234 };
 
-/* What a stranger at a slot says to a question. */
+/* How the untrusted process answers a SIDR_REQ. */
 enum stranger { CLAIMS, OTHER_NUMBER, NOT_OURS };
 
 static struct sockaddr_in own(void)
@@ -27,7 +28,7 @@ static struct sockaddr_in own(void)
         .sin_family = AF_INET, .sin_port = htons(NUMBER), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 }
 
-/* ---- The stranger, a thread ---- */
+/* ---- An untrusted process, played by a thread ---- */
 
 static int slot_fd = -1;
 static enum stranger stranger;
@@ -40,7 +41,7 @@ static void *serve(void *arg)
     struct said question, other = said(SAID_REJ);
     int fd;
 
-    said_put(&other, 8, 2, 8); /* no such service */
+    said_put(&other, 8, 2, 8); /* REJ: no such service */
     while ((fd = accept(slot_fd, NULL, NULL)) != -1) {
         ssize_t got = recv(fd, question.bytes, 196, MSG_WAITALL);
         const struct said *reply = stranger == CLAIMS ? &claim : &other;
@@ -76,7 +77,7 @@ static void leave_slot(void)
     close(slot_fd);
 }
 
-/* ---- The number's owner, and its client ---- */
+/* ---- The port's owner, and its client ---- */
 
 static struct rdma_event_channel *channel;
 
@@ -128,7 +129,7 @@ static struct rdma_cm_id *ask(void)
     return id;
 }
 
-/* The owner answers with a number that no stranger knows. */
+/* The owner answers with a queue pair number that the other process does not know. */
 static void answer(void)
 {
     struct rdma_cm_event *event = next(RDMA_CM_EVENT_CONNECT_REQUEST);
@@ -182,7 +183,7 @@ START_TEST(the_owner_alone)
 }
 END_TEST
 
-/* `_i`: the stranger is there before the owner, and has the first slot; or after it, and has the last one. */
+/* `_i` 0: the other process was first, and has the first slot; 1: it came later, and has the last one. */
 START_TEST(two_that_claim_it)
 {
     struct rdma_cm_id *listener, *client;
@@ -202,7 +203,7 @@ START_TEST(two_that_claim_it)
 }
 END_TEST
 
-/* One that is there for another number, or is no program of ours, is in nobody's way. */
+/* A process that answers for another port, or is another program, has no effect. */
 START_TEST(one_that_claims_another)
 {
     struct rdma_cm_id *listener, *client;
@@ -223,7 +224,7 @@ START_TEST(nobody_there)
 {
     struct rdma_cm_id *client = ask();
 
-    expect_refusal(1); /* InfiniBand's "not supported" */
+    expect_refusal(1); /* SIDR status "service ID not supported" */
     soft_destroy_id(client);
 }
 END_TEST

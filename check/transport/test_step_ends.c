@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_step_ends.c - a step of the engine, which runs under the context's lock, ends whatever a requester or a responder
- * refuses in it: keys that are wrong or that are withdrawn while answers are under way, memory that vanishes, queue
- * pairs that fail. On the virtual clock; a step that does not end is the time limit's to find.
+ * test_step_ends.c - a step of the engine, which runs under the context's lock, ends whatever a requester or responder
+ * refuses in it: wrong keys, keys that are invalidated while responses are being sent, memory that is unmapped, queue
+ * pairs in the error state. On the virtual clock; a step that does not end exceeds the test's time limit.
  *
  * A short READ request can ask for a long response, and a requester of another vendor does not limit what it asks for.
  * The tests of long READs check what limits the responses: the size of a step, and turns with other queue pairs.
@@ -31,7 +31,7 @@ static struct setup large(void)
     return setup;
 }
 
-/* ---- One refusal behind the other ---- */
+/* ---- An invalidated key behind a refused request ---- */
 
 static void withdraw(struct end *end)
 {
@@ -39,8 +39,8 @@ static void withdraw(struct end *end)
     end->mr = NULL;
 }
 
-/* All of it arrives in one batch, before any is answered: a READ by way of a window, a SEND that closes the window, and a
- * WRITE that is refused. So the READ fails when the queue pair has failed already. */
+/* All of it arrives in one batch, before any is answered: a READ through a memory window, a SEND that invalidates the
+ * window, and a WRITE that is refused. The READ therefore fails when the queue pair is already in the error state. */
 START_TEST(withdrawn_behind_refusal)
 {
     struct pair *pair = windows_pair(large());
@@ -55,7 +55,7 @@ START_TEST(withdrawn_behind_refusal)
     post(a, b, &(struct work){.id = 2, .opcode = IBV_WR_SEND_WITH_INV, .imm = mw->rkey});
     post(a, &wrong, &(struct work){.id = 3, .opcode = IBV_WR_RDMA_WRITE, .length = 8});
     run(pair);
-    expect_wc(a->send_cq, 1, IBV_WC_REM_ACCESS_ERR); /* the first that failed, and not the third */
+    expect_wc(a->send_cq, 1, IBV_WC_REM_ACCESS_ERR); /* the first that failed, not the third */
     expect_wc(a->send_cq, 2, IBV_WC_WR_FLUSH_ERR);
     expect_wc(a->send_cq, 3, IBV_WC_WR_FLUSH_ERR);
     expect_wc(b->recv_cq, 9, IBV_WC_SUCCESS);
@@ -168,11 +168,11 @@ END_TEST
 struct chaos {
     struct pair *pair;
     uint64_t chance;
-    int file[2];              /* that the ends' memory is mapped from */
-    struct ibv_mr *region[2]; /* another of the same memory, which the window is bound to */
+    int file[2];              /* files that the two memories are mapped from */
+    struct ibv_mr *region[2]; /* a second region of the same memory, which the window is bound to */
     struct ibv_mw *window[2];
-    long owed[2];  /* completions of requests */
-    uint64_t last; /* work request */
+    long owed[2];  /* completions that are still expected */
+    uint64_t last; /* ID of the last work request */
 };
 
 static size_t below(struct chaos *chaos, size_t limit)
@@ -197,7 +197,7 @@ static void enroll(struct end *end)
     end->rkey = end->mr->rkey;
 }
 
-/* Its memory is a file's, which may be cut short while the device uses it. */
+/* The memory is mapped from a file, which may be truncated while the device uses it. */
 static void map_file(struct chaos *chaos, int i)
 {
     struct end *end = &chaos->pair->end[i];
@@ -213,7 +213,7 @@ static void map_file(struct chaos *chaos, int i)
     chaos->window[i] = window_new(end, IBV_MW_TYPE_2);
 }
 
-/* The window of a new queue pair. */
+/* Binds the window of a new queue pair. */
 static void open_window(struct chaos *chaos, int i)
 {
     struct end *end = &chaos->pair->end[i];
@@ -263,7 +263,7 @@ static void receive(struct chaos *chaos, struct end *end)
                           end->mr->lkey};
     struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
 
-    (void)ibv_post_recv(end->qp, &wr, &bad); /* unless there are enough */
+    (void)ibv_post_recv(end->qp, &wr, &bad); /* fails if the receive queue is full */
 }
 
 static void change(struct chaos *chaos, int i)
@@ -273,7 +273,7 @@ static void change(struct chaos *chaos, int i)
     switch (below(chaos, 24)) {
     case 0:
         withdraw(end);
-        ck_assert_int_eq(ftruncate(chaos->file[i], MEMORY), 0); /* what isn't there can't be registered */
+        ck_assert_int_eq(ftruncate(chaos->file[i], MEMORY), 0); /* missing pages could not be registered */
         enroll(end);
         break;
     case 1:
@@ -294,7 +294,7 @@ static void change(struct chaos *chaos, int i)
     }
 }
 
-/* All that was posted completes, and then there are new queue pairs. */
+/* All requests complete, and then new queue pairs are created. */
 static void settle(struct chaos *chaos)
 {
     struct pair *pair = chaos->pair;
@@ -345,7 +345,7 @@ START_TEST(anything)
         map_file(&chaos, i);
     settle(&chaos);
     for (int round = 0; round < ROUNDS; round++) {
-        for (size_t changes = below(&chaos, 6); changes > 0; changes--) /* that arrive together */
+        for (size_t changes = below(&chaos, 6); changes > 0; changes--) /* packets that arrive together */
             change(&chaos, (int)below(&chaos, 2));
         for (size_t steps = below(&chaos, 8); steps > 0; steps--)
             (void)network_step(chaos.pair->network);

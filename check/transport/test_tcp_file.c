@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_tcp_file.c - payload of a file on the tcp link: the link sends it with sendfile(2), also while the peer does not
- * read, the file changes or becomes shorter, the region is deregistered, or the peer resets the connection.
+ * test_tcp_file.c - file regions on the TCP link, which sends them with sendfile(2): while the peer does not read, when
+ * the file changes or is truncated, the region is deregistered, or the peer resets the connection.
  */
 #include <errno.h>
 #include <poll.h>
@@ -20,7 +20,7 @@ enum { BEFORE = 4099, PACKETS = 12, MOMENT_MS = 10, MOMENTS = 1000, SMALL_BUFFER
 #define FRAME (TCP_FRAME_HEADER + ROCE_BTH + TCP_MTU)
 
 static struct streamed device;
-static struct ibv_mr *region; /* LENGTH bytes of the file, from BEFORE on */
+static struct ibv_mr *region; /* LENGTH bytes of the file, from offset BEFORE */
 static uint8_t bytes[LENGTH], got[PACKETS * FRAME + 1];
 static int file, far; /* far: the test's end of the connection */
 
@@ -77,14 +77,14 @@ static void post_all(void)
     streamed_run(&device);
 }
 
-/* More than the sockets hold: some of it waits in the link. */
+/* Posts more than the sockets hold: a part waits in the link. */
 static void post_file(void)
 {
     post_all();
     ck_assert(device.peer->blocked && !LIST_EMPTY(&device.tcp.gathering));
 }
 
-/* Reads `wanted` bytes that the device sends, or all until the end of the stream. Returns how many. */
+/* Reads `wanted` bytes that the device sends, or all until the end of the stream. Returns their number. */
 static size_t hear(size_t wanted)
 {
     size_t length = 0;
@@ -135,7 +135,7 @@ START_TEST(region_is_deregistered)
 
     post_file();
     built = device.peer->out
-                .end; /* the sockets are too small for all of it, so the buffer still has its beginning */
+                .end; /* the sockets hold only a part, so the buffer still starts with the first frame */
     ck_assert_int_eq(soft_dereg_mr(region), 0);
     region = NULL;
     ck_assert(device.peer->blocked && LIST_EMPTY(&device.tcp.gathering));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_tcp_handshake.c - how the tcp link and the connection manager share the socket of the side that accepts: the
- * peer's frames follow its RTU at once, and are taken in whether or not the application looks at its event channel.
+ * test_tcp_handshake.c - how the TCP link and the connection manager share the socket of the passive side: the peer's
+ * frames follow its RTU at once, and are received whether or not the application reads its event channel.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -58,7 +58,7 @@ static void teardown(void)
     close(far);
 }
 
-/* The peer's RTU, and behind it `packets` messages. Returns how many bytes. */
+/* Stores the peer's RTU and `packets` messages. Returns their length. */
 static size_t write_stream(int packets)
 {
     struct said rtu = said(SAID_RTU);
@@ -82,7 +82,7 @@ static size_t write_stream(int packets)
     return rtu.size + TCP_FRAME_HEADER + length;
 }
 
-/* The application polls its completion queue, and nothing else, until a completion comes. */
+/* The application only polls its completion queue, until a completion is found. */
 static void expect_message(void)
 {
     struct ibv_wc wc;
@@ -139,7 +139,7 @@ START_TEST(rtu_and_message_come_byte_by_byte)
 }
 END_TEST
 
-/* The identifier goes to another channel before and after the link has received the RTU. */
+/* The identifier moves to another channel before or after the link has received the RTU. */
 START_TEST(identifier_moves)
 {
     struct rdma_event_channel *former = side.channel, *other = soft_create_event_channel();
@@ -164,7 +164,7 @@ START_TEST(identifier_moves)
 }
 END_TEST
 
-/* All that the peer ever says has come before the application looks. */
+/* Everything that the peer sends has arrived before the application reads an event. */
 START_TEST(whole_connection_before_the_event_channel_is_looked_at)
 {
     static const uint8_t dreq[TCP_FRAME_HEADER] = {TCP_FRAME_DREQ};
@@ -179,9 +179,9 @@ START_TEST(whole_connection_before_the_event_channel_is_looked_at)
 }
 END_TEST
 
-/* The first byte of an RTU, and of other things. */
+/* Streams that start with an RTU's first byte or with something else. */
 static const uint8_t wrong[][TCP_FRAME_HEADER] = {
-    {0xe8, 'E', 'X', 'S', 1, 5, 0, 8}, /* a DREQ of the connection manager's */
+    {0xe8, 'E', 'X', 'S', 1, 5, 0, 8}, /* a DREQ of the connection manager */
     {TCP_FRAME_DREQ},
     {'G', 'E', 'T', ' ', '/', ' ', 'H', 'T'},
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_tcp_link.c - the tcp link beside a peer that tears frames, lies, stops, never reads or disappears: its own
- * connection ends, and nothing is written where it must not be.
+ * test_tcp_link.c - the TCP link with a peer that splits frames, sends invalid ones, stalls, never reads or disappears:
+ * only its own connection ends, and memory that the peer may not write is not written.
  */
 #include <limits.h>
 #include <poll.h>
@@ -30,7 +30,7 @@ enum {
 static struct streamed device;
 static uint8_t payload[TCP_MTU], frame[STREAMED_FRAME], got[9 << 20];
 static int far;                /* the test's end of the connection */
-static uint32_t round_trip_us; /* that the kernel reports; 0: the true one */
+static uint32_t round_trip_us; /* reported as TCP_INFO's round-trip time; 0: the true one */
 
 int getsockopt(int fd, int level, int option, void *value, socklen_t *length)
 {
@@ -85,7 +85,7 @@ static size_t put(uint8_t opcode, uint32_t psn, size_t length, uint64_t at)
     return streamed_frame(&device, frame, &roce, 0);
 }
 
-/* Wait a moment for the kernel, which may deliver what was said, or take what is to leave, a little later. */
+/* Waits a moment, because the kernel may deliver or accept bytes with a delay. */
 static void wait_for(int fd)
 {
     struct pollfd poller = {.fd = fd, .events = POLLIN};
@@ -93,7 +93,7 @@ static void wait_for(int fd)
     ck_assert_int_ge(poll(&poller, 1, MOMENT_MS), 0);
 }
 
-/* Read so many bytes that the device sends, and no more are there then. */
+/* Reads `wanted` bytes that the device sends, and expects no more. */
 static void hear(size_t wanted)
 {
     size_t length = 0;
@@ -118,7 +118,7 @@ static uint32_t expected(void)
     return roce_psn((uint32_t)soft_qp_of(device.qp)->resp.expected);
 }
 
-/* Let the device take in what was said, up to this PSN. */
+/* Runs the device until it expects this PSN. */
 static void run_until(uint32_t psn)
 {
     for (int moment = 0; moment < MOMENTS && expected() != psn; moment++) {
@@ -134,7 +134,7 @@ static size_t frames(size_t packets, size_t payloads)
     return packets * (TCP_FRAME_HEADER + ROCE_BTH) + payloads;
 }
 
-/* The payloads of the packets in these frames, one behind the other, are so many bytes of this value. */
+/* The payloads of the packets in these frames are `wanted` bytes of this value in total. */
 static void expect_payloads(size_t length, size_t wanted, uint8_t value)
 {
     size_t found = 0;
@@ -158,7 +158,7 @@ static void expect_broken(void)
     ck_assert_int_eq(streamed_state(&device), IBV_QPS_ERR);
 }
 
-/* ---- Torn ---- */
+/* ---- Split frames ---- */
 
 static const size_t lengths[] = {ODD, SHORT, LONG};
 
@@ -181,7 +181,7 @@ START_TEST(frames_come_byte_by_byte)
 }
 END_TEST
 
-/* A long frame, torn at each byte of its headers and of its end, and here and there between. */
+/* A long frame, split at each byte of its headers and its end, and at some others. */
 START_TEST(frames_come_in_two_parts)
 {
     size_t length = put(WRITE_ONLY, 0, LONG, 8192);
@@ -200,7 +200,7 @@ START_TEST(frames_come_in_two_parts)
 }
 END_TEST
 
-/* The longest packet that the link sends is received, too. */
+/* The longest packet that the link sends can be received, too. */
 START_TEST(longest_packet)
 {
     size_t length = put(WRITE_ONLY, 0, TCP_MTU, 8192);
@@ -216,18 +216,18 @@ START_TEST(longest_packet)
 }
 END_TEST
 
-/* ---- Lies ---- */
+/* ---- Invalid frames ---- */
 
 static const struct {
     uint32_t first, ack;
 } headers[] = {
-    {0, 0},                   /* of no type */
-    {0x03000010, 0},          /* nor of this one */
+    {0, 0}, /* types that do not exist */
+    {0x03000010, 0},
     {0xff000010, 0},          /**/
-    {0x0100000b, 0},          /* no BTH fits in */
+    {0x0100000b, 0},          /* too short for a BTH */
     {0x01040030, 0},          /* longer than any packet */
     {0x01ffffff, 0},          /**/
-    {0x02000001, 0},          /* a DREQ says no more */
+    {0x02000001, 0},          /* a DREQ has no body */
     {0x01000010, 0x00000001}, /* a PSN without the flag */
     {0x01000010, 0x40000001},
     {0x01000010, 0xff000001},
@@ -244,11 +244,11 @@ START_TEST(headers_that_lie)
     say(header, sizeof header);
     expect_broken();
     ck_assert_int_eq(streamed_poll(&device), IBV_WC_WR_FLUSH_ERR);
-    ck_assert_int_eq(recv(far, got, 1, 0), 0); /* and the peer is told so */
+    ck_assert_int_eq(recv(far, got, 1, 0), 0); /* the device has closed the connection */
 }
 END_TEST
 
-/* A long packet that may not be written leaves the stream in step: the answer says why. */
+/* A long packet that may not be written does not desynchronize the stream: the NAK says why. */
 START_TEST(long_writes_that_are_refused)
 {
     struct roce roce = {.opcode = WRITE_ONLY,
@@ -271,7 +271,7 @@ START_TEST(long_writes_that_are_refused)
 }
 END_TEST
 
-/* The region goes while a payload is arriving: nothing more is written there. */
+/* The region is deregistered while a payload arrives: nothing more is written there. */
 START_TEST(region_goes_within_a_payload)
 {
     size_t length = put(WRITE_ONLY, 0, LONG, 0);
@@ -292,7 +292,7 @@ START_TEST(region_goes_within_a_payload)
 }
 END_TEST
 
-/* No receive is posted for a long message: the peer is told to wait, and sends it once more. */
+/* No receive is posted for a long message: the peer gets an RNR NAK, and sends the message again. */
 START_TEST(long_message_without_a_receive)
 {
     struct roce answer;
@@ -310,7 +310,8 @@ START_TEST(long_message_without_a_receive)
 }
 END_TEST
 
-/* A connection carries the packets of its own queue pair, and no datagrams for others of the context. */
+/* A connection carries only the packets of its own queue pair; datagrams for other queue pairs of the context are
+ * refused. */
 START_TEST(packets_for_others)
 {
     struct ibv_qp_init_attr init = {
@@ -341,7 +342,7 @@ START_TEST(packets_for_others)
 }
 END_TEST
 
-/* ---- Ends ---- */
+/* ---- How a stream ends ---- */
 
 START_TEST(stream_ends_within_a_frame)
 {
@@ -369,9 +370,10 @@ START_TEST(reset_breaks_the_queue_pair)
 }
 END_TEST
 
-/* A peer that acknowledges nothing: an outage of 8 s is survived, for ever is not; or the application says how long. */
+/* A peer that acknowledges nothing: the connection survives an outage of 8 s, but not for ever; the application may set
+ * another time. */
 static const struct {
-    uint64_t patience, least, most; /* s; 0: as at first */
+    uint64_t patience, least, most; /* s; patience 0: the default */
 } outages[] = {{0, 8, 40}, {2, 2, 6}, {25, 25, 55}};
 
 START_TEST(silent_peer)
@@ -384,7 +386,7 @@ START_TEST(silent_peer)
     while (streamed_state(&device) == IBV_QPS_RTS && device.now < begun + 60 * NS_PER_S) {
         streamed_run(&device);
         soft_lock(device.service.context);
-        (void)soft_deadline(device.service.context); /* as the service thread asks */
+        (void)soft_deadline(device.service.context); /* as the service thread does */
         soft_unlock(device.service.context);
         device.now += NS_PER_S / 20;
     }
@@ -394,7 +396,7 @@ START_TEST(silent_peer)
 }
 END_TEST
 
-/* What comes behind a DREQ is not read, and the queue pair stays as it is. */
+/* Frames behind a DREQ are not read, and the queue pair stays in its state. */
 START_TEST(frames_behind_a_dreq)
 {
     static const uint8_t dreq[TCP_FRAME_HEADER] = {TCP_FRAME_DREQ};
@@ -412,7 +414,7 @@ END_TEST
 
 /* ---- A peer that does not read ---- */
 
-/* More than the sockets hold, of `value`; it does not all leave. */
+/* Posts more than the sockets hold, all bytes `value`; a part is not sent yet. */
 static void post_until_full(uint8_t value)
 {
     memset(device.memory, value, STREAMED_MEMORY);
@@ -442,7 +444,7 @@ START_TEST(peer_reads_late)
 }
 END_TEST
 
-/* Of a payload that waits for the socket the memory is given back: it is sent as it was. */
+/* The application gets its memory back while the payload waits for the socket: the original bytes are sent. */
 enum { BY_ERROR, BY_DEREGISTERING, BY_EARLY_ACK, WAYS };
 
 static void give_back(int way)
@@ -463,7 +465,7 @@ static void give_back(int way)
     }
 }
 
-/* A SEND of one packet, whose payload is in several places. */
+/* Posts a SEND of one packet with several segments. */
 static void post_segments(void)
 {
     struct ibv_sge segments[STREAMED_SEGMENTS];
@@ -493,7 +495,7 @@ START_TEST(memory_is_given_back_too_early)
 }
 END_TEST
 
-/* Everything that the device sends until it has ended the stream. Returns how many bytes. */
+/* Reads everything until the device has ended the stream. Returns the number of bytes. */
 static size_t hear_all(void)
 {
     size_t length = 0;
@@ -514,7 +516,7 @@ static size_t hear_all(void)
     ck_abort_msg("the stream does not end");
 }
 
-/* Whole packets, and behind them a DREQ. */
+/* Whole packets, and a DREQ behind them. */
 static void expect_frames_and_dreq(size_t length)
 {
     size_t at = 0, packets = 0;
@@ -528,7 +530,7 @@ static void expect_frames_and_dreq(size_t length)
     ck_assert_int_eq(got[at], TCP_FRAME_DREQ);
 }
 
-/* The application disconnects while the peer does not read: the DREQ follows what has begun to leave. */
+/* The application disconnects while the peer does not read: the DREQ follows the frame that was partly sent. */
 START_TEST(dreq_behind_a_full_socket)
 {
     narrow();
@@ -539,7 +541,7 @@ START_TEST(dreq_behind_a_full_socket)
 }
 END_TEST
 
-/* While the socket takes everything the buffer has room for any packet, however many bytes wait for the end of the
+/* While the socket accepts everything, the buffer has space for any packet, however many bytes wait for the end of the
  * step. */
 START_TEST(room_for_the_longest_packet)
 {
@@ -559,7 +561,7 @@ START_TEST(room_for_the_longest_packet)
 }
 END_TEST
 
-/* A long message asks for an acknowledgement every 2 MiB at least, so that a slow peer is not given up. */
+/* A long message asks for an acknowledgement at least every 2 MiB, so that a slow peer is not given up. */
 START_TEST(long_message_asks_often)
 {
     size_t asked = 0, most = 0, length = frames(BIG * 4 / TCP_MTU, (size_t)BIG * 4);
@@ -584,7 +586,7 @@ END_TEST
 
 /* ---- Pacing ---- */
 
-/* The kernel paces a connection over a long path, and no other. */
+/* The kernel paces connections with a long round trip only. */
 START_TEST(long_paths_are_paced)
 {
     unsigned long rate = 0;

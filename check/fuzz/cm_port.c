@@ -40,7 +40,7 @@ struct roce_port *__wrap_roce_port_join(void)
     for (int share = 0; share < ROCE_SOCKETS; share++)
         roce.fds[share][ROCE_IPV4] = roce.fds[share][ROCE_IPV6] = -1;
     expect(__real_bind(fd, (const struct sockaddr *)&here, sizeof here) == 0, "a socket: %s", strerror(errno));
-    roce.inbox = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    roce.listener = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     roce.fds[SHARE][ROCE_IPV4] = fd;
     for (int family = 0; family < ROCE_FAMILIES; family++)
         roce.fds[ROCE_QP1][family] = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);

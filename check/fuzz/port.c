@@ -240,7 +240,7 @@ int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout)
 
 static void check(const struct roce_port *roce)
 {
-    expect(roce->share < ROCE_SHARES && roce->inbox != -1, "no share");
+    expect(roce->share < ROCE_SHARES && roce->listener != -1, "no share");
     for (int share = 0; share < ROCE_SOCKETS; share++)
         expect(roce->fds[share][ROCE_IPV4] != -1, "a socket is not there");
 }

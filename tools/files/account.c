@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Lines for people and for programs; see account.h. */
+/* account.c - prints results as text or JSON; see account.h. */
 #include "account.h"
 
 #include <stdio.h>
@@ -15,7 +15,8 @@ void account_begin(struct account *account, const char *program, enum account_fo
     *account = (struct account){.program = program, .form = form, .out = stdout, .started = clock_seconds()};
 }
 
-/* As it may be shown, which the caller frees: names in folders come from anywhere. NULL: no memory. */
+/* Returns a copy that is safe to show on a terminal, or NULL if memory allocation failed. The caller frees it. Names in
+ * folders may contain any bytes. */
 static char *filtered_copy(const char *text)
 {
     char *copy = strdup(text);
@@ -60,7 +61,7 @@ void account_done(struct account *account, const struct account_file *file)
             (unsigned long long)file->size, file->seconds, digest);
 }
 
-/* The failure as JSON, if that is wanted. */
+/* Counts a failure, and prints it in the form JSON. */
 static void count_failure(struct account *account, const char *path, const char *why)
 {
     account->failed++;

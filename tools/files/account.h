@@ -31,15 +31,14 @@ struct account {
 
 void account_begin(struct account *account, const char *program, enum account_form form);
 void account_done(struct account *account, const struct account_file *file);
-/* The file need not be transferred, because it is there. */
+/* The file was not transferred because the target has it already. */
 void account_skipped(struct account *account, const char *path, uint64_t size);
 void account_failed(struct account *account, const char *path, const char *why);
-/* The file was not tried because the server can't be reached. Prints a line only in JSON; the reason is printed
- * once. */
+/* The file was not tried because the server is unreachable. Prints a line only in JSON; the reason is printed once. */
 void account_left_out(struct account *account, const char *path);
-/* Prints the sums of all files. device: that of the last connection. */
+/* Prints the totals. device: that of the last connection. */
 void account_end(const struct account *account, const char *device);
-/* To be called last: flushes standard output. -1: some output could not be written, which is reported. */
+/* To be called last: flushes standard output. Returns -1 if output could not be written, after it has reported this. */
 int account_flush(const struct account *account);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Receive buffers; see block.h. */
+/* block.c - registered receive buffers; see block.h. */
 #include "block.h"
 
 #include <stdlib.h>

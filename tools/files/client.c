@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connecting, and what to do where that fails. See client.h. */
+/* client.c - connecting, receiving, and error messages with advice. See client.h. */
 #include "client.h"
 
 #include <errno.h>
@@ -10,9 +10,9 @@
 #include "tools/common/clock.h"
 #include "tools/common/options.h"
 
-#define QUIET 0.5 /* s: the least that a server may be told to bear (exs-serve -t) is one */
+#define QUIET 0.5 /* s: less than the smallest timeout of a server (exs-serve -t), which is 1 s */
 
-enum { READ = 16 << 20 }; /* bytes that a server reads in a second, at the least */
+enum { READ = 16 << 20 }; /* minimum bytes that a server reads in a second */
 
 int client_failed(struct client *client, const char *what)
 {
@@ -25,7 +25,7 @@ int client_failed_text(struct client *client, const char *what, const char *text
     return -1;
 }
 
-/* What to do about it, where that can be told. */
+/* Returns advice for the user about this errno, or an empty string. */
 static const char *connect_advice(int error)
 {
     switch (error) {
@@ -123,8 +123,9 @@ int client_close(struct client *client)
     return exs_blocking_close(sock) == 0 ? 0 : client_failed(client, "exs_blocking_close");
 }
 
-/* What had come when the time was over is no silence. A buffer that is registered would be the server's until
- * that says something: with a limit it is received into as one that is not. */
+/* A receive that times out after some bytes returns these bytes, and the loop continues. With a timeout the region is
+ * not passed: the server writes directly into a registered buffer, so a receive that timed out could not end before the
+ * server answers. */
 int client_receive_counted(struct client *client, void *buffer, size_t length, exs_mhandle_t region,
                            size_t *count)
 {
@@ -160,8 +161,8 @@ int client_not_understood(struct client *client)
     return client_failed_text(client, "not understood", "is this an exs-serve?");
 }
 
-/* A server that echoes its input seems to refuse: versions 2 and 3 are such a status. But no
- * reason follows. */
+/* A server that echoes its input returns the client's header, which looks like a refusal, because the versions 2 and 3
+ * equal TRANSFER_REFUSED and TRANSFER_FAILED. Unlike a refusal it has no valid text. */
 static bool lacks_reason(const struct transfer_reply *reply, const char *text)
 {
     bool is_refusal = reply->status == TRANSFER_MALFORMED || reply->status == TRANSFER_REFUSED ||

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The command line of exs-put and exs-get; see client_options.h. */
+/* client_options.c - the command line of exs-put and exs-get; see client_options.h. */
 #include "client_options.h"
 
 #include <getopt.h>
@@ -14,7 +14,7 @@
 
 enum { PATIENCE_MAX = 86400 }; /* seconds */
 
-/* Before a program's own options, and behind them. */
+/* Common options that --help prints before (server) and after (said) those of the program. */
 static const struct client_option server[] = {
     {'a', "address", "ADDR", "the server's name or number (127.0.0.1)"},
     {'p', "port", "PORT", "its port (" TRANSFER_PORT ")"},
@@ -31,7 +31,7 @@ enum { OPTIONS_MAX = COUNT(server) + CLIENT_OPTIONS_OWN + COUNT(said) };
 
 struct table { /* all options of a program, for getopt_long */
     struct option names[OPTIONS_MAX + 1];
-    char letters[1 + 2 * OPTIONS_MAX + 1]; /* ":a:p:rv": the first makes it tell a missing word */
+    char letters[1 + 2 * OPTIONS_MAX + 1]; /* ":a:p:rv": the first ':' makes getopt report a missing argument */
     size_t count, length;
 };
 
@@ -39,7 +39,7 @@ static void add_options(struct table *table, const struct client_option *options
 {
     for (const struct client_option *o = options; o < options + count; o++) {
         if (table->count == OPTIONS_MAX)
-            abort(); /* a program has more of its own than its header allows */
+            abort(); /* a program has more than CLIENT_OPTIONS_OWN options */
         table->names[table->count++] =
             (struct option){o->name, o->word != NULL ? required_argument : no_argument, NULL, o->letter};
         if (o->letter >= CLIENT_LONG)
@@ -97,7 +97,7 @@ static bool take_shared(const struct client_program *program, int letter, struct
         options->patience = read_patience(program, optarg);
         return true;
     case 'v':
-        if (options->form != ACCOUNT_JSON) /* which says the same, to a program */
+        if (options->form != ACCOUNT_JSON) /* -v has no effect on JSON */
             options->form = ACCOUNT_LINES;
         return true;
     case 'q':

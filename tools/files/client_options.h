@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* client_options.h - the command line of exs-put and exs-get: common options, and those of each program. */
+/* client_options.h - the command line of exs-put and exs-get: the common options, and those of each program. */
 #ifndef FILES_CLIENT_OPTIONS_H
 #define FILES_CLIENT_OPTIONS_H
 
@@ -10,14 +10,14 @@
 
 struct client_option { /* a line of --help */
     int letter;        /* or a number of at least CLIENT_LONG */
-    const char *name;  /* the long one */
-    const char *word;  /* its argument in --help; NULL: it has none */
+    const char *name;  /* of the long option */
+    const char *word;  /* its argument in --help; NULL: no argument */
     const char *text;
 };
 
 struct client_program { /* static data of the program */
     const char *name;
-    const char *operands;            /* as in the usage line, behind the options */
+    const char *operands;            /* in the usage line, after the options */
     const struct client_option *own; /* up to CLIENT_OPTIONS_OWN of them, in the order of --help */
     size_t own_count;
     const char *last; /* last line of --help; NULL: none */
@@ -27,7 +27,7 @@ struct client_program { /* static data of the program */
 
 enum {
     CLIENT_OPTIONS_OWN = 12,
-    CLIENT_LONG = 256, /* from here on `letter` is none: the option has only its long name */
+    CLIENT_LONG = 256, /* options with this `letter` or a larger number have only a long name */
     CLIENT_LINKS = CLIENT_LONG,
     CLIENT_HIDDEN,
     CLIENT_DIRS
@@ -35,7 +35,7 @@ enum {
 
 struct client_options { /* the common options */
     const char *host, *port;
-    int patience; /* seconds that the server may be silent; 0: no limit */
+    int patience; /* timeout in seconds without data from the server; 0: no limit */
     enum account_form form;
     bool quiet;
 };

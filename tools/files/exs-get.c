@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * exs-get [OPTION...] NAME... - gets files from an exs-serve that gives them, with blocking calls.
+ * exs-get [OPTION...] NAME... - gets files from an exs-serve that permits it, with blocking calls.
  *
- * This file: its own options. The options that exs-put has, too, are in client_options.c, which files in wishes.c, the
- * order of getting in gathering.c, one file in fetch.c, where it arrives in landing.c, the connection in client.c, what
- * is printed in account.c, the bytes in transfer.c.
+ * This file has main() and the options of exs-get only. client_options.c has the options that exs-put has, too;
+ * wishes.c builds the list of files; gathering.c decides in which order they are requested; fetch.c gets one file;
+ * landing.c stores it; client.c has the connection; account.c prints results; transfer.c encodes messages.
  */
 #include <errno.h>
 #include <exs.h>
@@ -26,12 +26,12 @@
 #include "tools/common/terminal.h"
 #include "wishes.h"
 
-#define OUTPUT "-" /* as the -o of standard output */
+#define OUTPUT "-" /* argument of -o for standard output */
 
 struct settings {
-    const char *folder, *output; /* NULL: not given */
+    const char *folder, *output; /* of -d and -o; NULL: option not given */
     bool recursive, list, skips, archive;
-    unsigned takes; /* as of struct picks */
+    unsigned takes; /* see struct picks */
     uint64_t limit;
 };
 
@@ -128,10 +128,10 @@ static _Noreturn void exit_failing(const char *what, const char *why)
     exit(1);
 }
 
-/* ---- Where to ------------------------------------------------------------------------------------------ */
+/* ---- Target -------------------------------------------------------------------------------------------- */
 
-/* What a path leads to that can't be replaced by a file but be written to: a device, a pipe, or what is
- * standard output by another name, as /dev/stdout. -1: nothing of the kind. */
+/* Opens a path that is written to instead of being replaced by a file: a device, a pipe, or another name of standard
+ * output, like /dev/stdout. Returns its descriptor, or -1 if the path is none of these. */
 static int open_output(const char *path)
 {
     struct stat status, standard;
@@ -162,7 +162,7 @@ static void open_target(struct target *target, const struct settings *settings)
         target->output = open_output(settings->output);
     if (folder != NULL && (slash = strrchr(folder, '/')) != NULL) {
         target->name = settings->output + (slash + 1 - folder);
-        slash[slash == folder] = '\0'; /* of /NAME the folder is / */
+        slash[slash == folder] = '\0'; /* the folder of /NAME is / */
         path = folder;
     }
     if (target->output == -1) {
@@ -173,7 +173,7 @@ static void open_target(struct target *target, const struct settings *settings)
     free(folder);
 }
 
-/* People are told once, programs of each name. */
+/* Prints the reason once as text; as JSON, accounts for each name. */
 static _Noreturn void fail_to_reach(struct account *account, char **names, bool list, const char *why)
 {
     for (; *names != NULL; names++) {
@@ -186,7 +186,7 @@ static _Noreturn void fail_to_reach(struct account *account, char **names, bool 
     exit_failing("", why);
 }
 
-/* ---- Which files --------------------------------------------------------------------------------------- */
+/* ---- Files --------------------------------------------------------------------------------------------- */
 
 static int look_up(struct fetch *fetch, const struct addrinfo *addresses, const struct settings *settings,
                    enum account_form form, struct picks *picks, const char *name)
@@ -249,7 +249,7 @@ int main(int argc, char **argv)
     fetch.client.patience = options.patience;
     int reached = client_reach(&fetch.client, addresses);
 
-    account_begin(&account, "exs-get", options.form); /* to connect may take long, and is no getting */
+    account_begin(&account, "exs-get", options.form); /* the duration does not include the connect */
     if (target.output == STDOUT_FILENO)
         account.out = stderr;
     if (reached == -1)

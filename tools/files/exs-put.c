@@ -2,9 +2,9 @@
 /*
  * exs-put [OPTION...] FILE... - sends files to an exs-serve.
  *
- * This file: its own options. The options that exs-get has, too, are in client_options.c, which files in picks.c, the
- * order of sending in shipping.c, one large file in outlet.c, small ones in parcel.c, the connection in client.c, what
- * is printed in account.c, the bytes in transfer.c.
+ * This file has main() and the options of exs-put only. client_options.c has the options that exs-get has, too;
+ * picks.c builds the list of files; shipping.c decides in which order they are sent; outlet.c sends one large file,
+ * parcel.c a batch of small ones; client.c has the connection; account.c prints results; transfer.c encodes messages.
  */
 #include <errno.h>
 #include <exs.h>
@@ -27,7 +27,7 @@
 struct settings {
     const char *name;
     bool recursive, may_grow;
-    unsigned takes; /* as of struct picks */
+    unsigned takes; /* see struct picks */
 };
 
 static void take_option(int letter, const char *word, void *data)
@@ -121,7 +121,7 @@ static void pick_files(struct picks *picks, const struct settings *settings, cha
     exit(2);
 }
 
-/* People are told once, programs of each file. */
+/* Prints the reason once as text; as JSON, accounts for each file. */
 static _Noreturn void fail_to_reach(struct account *account, const struct picks *picks, const char *why)
 {
     shipping_leave_out(account, picks);
@@ -158,7 +158,7 @@ int main(int argc, char **argv)
     outlet.client.patience = options.patience;
     int reached = client_reach(&outlet.client, addresses);
 
-    account_begin(&account, "exs-put", options.form); /* to connect may take long, and is no sending */
+    account_begin(&account, "exs-put", options.form); /* the duration does not include the connect */
     if (reached == -1)
         fail_to_reach(&account, &picks, outlet.client.error);
     if (shipping_send(&outlet, &picks, &account) == -1)

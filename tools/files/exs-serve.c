@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * exs-serve [OPTION...] DIR - takes files from exs-put, many clients at once, into DIR, and gives them to
- * exs-get.
+ * exs-serve [OPTION...] DIR - stores files from exs-put in DIR, and sends files in DIR to exs-get; serves many clients
+ * at once.
  *
- * One process, one libev loop, one event queue; nothing here waits for anything but the loop.
- * This file: the listener, signals. Options are in settings.c, the accepts are in acceptor.c, a connection in
- * inlet.c, what it says in intake.c, the directory in store.c, what is given out of it in giving.c.
+ * One process with one thread, one libev loop and one event queue. Only the loop blocks.
+ * This file has main(), the listener and signals. settings.c parses options; acceptor.c accepts connections; inlet.c
+ * handles one connection; intake.c parses what the client sends; store.c writes files; giving.c reads files.
  */
 #include <errno.h>
 #include <exs_ev.h>
@@ -31,8 +31,8 @@
 
 enum {
     QUEUE_DEPTH = 4096,
-    FILES_SERVER = 56, /* descriptors of the process, of the device, and of files that are kept (KEPT_MAX) */
-    FILES_EACH = 7     /* of a connection and its file, and of one more that waits */
+    FILES_SERVER = 56, /* descriptors of the process, of the device, and of kept files (KEPT_MAX) */
+    FILES_EACH = 7     /* descriptors of a connection and its file, and of a connection in the backlog */
 };
 
 /* Owned by main, used by the loop's thread only. */
@@ -79,7 +79,7 @@ static void soon_cb(EV_P_ ev_timer *w, int revents)
     inlets_read(w->data);
 }
 
-/* In the loop's next turn, with whatever else there is then. */
+/* Calls inlets_read() in the next iteration of the loop, so that other events are handled in between. */
 static void run_again(struct inlets *inlets)
 {
     ev_timer_set(&server.soon, 0., 0.);
@@ -121,7 +121,7 @@ static void events_cb(EV_P_ exs_ev *w, exs_event_t *events, int count)
     }
 }
 
-/* The first signal lets files that are under way be the last ones. */
+/* The first signal: stops accepting connections, and lets the current files finish. */
 static void begin_to_end(struct server *s)
 {
     acceptor_end(&s->acceptor);
@@ -135,7 +135,7 @@ static void begin_to_end(struct server *s)
         exit_failing("exs_close");
 }
 
-/* The second drops them; a third would end the process where it stands. */
+/* A second signal closes all connections. A third one has its default action and ends the process. */
 static void signal_cb(EV_P_ ev_signal *w, int revents)
 {
     struct server *s = w->data;
@@ -154,8 +154,8 @@ static void watch_signals(struct server *s)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
 
-    sigaction(SIGPIPE, &ignore, NULL); /* the reader of a pipe may close it */
-    sigaction(SIGHUP, &ignore, NULL);  /* so may the terminal; the program has no file to read again */
+    sigaction(SIGPIPE, &ignore, NULL); /* standard output may be a pipe whose reader closes it */
+    sigaction(SIGHUP, &ignore, NULL);  /* the terminal may close; there is no configuration file to reload */
     ev_signal_init(&s->interrupt, signal_cb, SIGINT);
     ev_signal_init(&s->terminate, signal_cb, SIGTERM);
     s->interrupt.data = s->terminate.data = s;
@@ -163,8 +163,8 @@ static void watch_signals(struct server *s)
     ev_signal_start(s->inlets.loop, &s->terminate);
 }
 
-/* A name may be known later than this begins, as a network comes up: it is no wrong command line, with which
- * systemd's unit does not try again. */
+/* A name that cannot be resolved yet, for example because the network is not up, is not an invalid command line: the
+ * exit status is 1, not 2, so that systemd's unit restarts the program. */
 static struct addrinfo *resolve_or_end(const char *host, const char *port)
 {
     char why[RESOLVE_TEXT_MAX];
@@ -209,7 +209,7 @@ static _Noreturn void fail_to_listen(const struct addrinfo *address)
     exit(1);
 }
 
-/* At the first address where that goes. */
+/* Listens on the first address on which that succeeds. */
 static void listen_on(struct server *s, const struct addrinfo *addresses)
 {
     struct sockaddr_storage here;
@@ -258,8 +258,8 @@ static void prepare_loop(struct server *s)
     watch_signals(s);
 }
 
-/* Returns the number of connections for which the process has descriptors. Connections beyond it wait in the listener's
- * queue, and are not refused. */
+/* Returns the number of connections for which the process has descriptors. Further connections wait in the listener's
+ * backlog and are not refused. */
 static int find_most_connections(void)
 {
     const unsigned long wanted = FILES_SERVER + CONNECTIONS_MAX * FILES_EACH;
@@ -286,7 +286,8 @@ static void *do_nothing(void *unused)
     return unused;
 }
 
-/* The device needs a thread when the first client comes. Without one it would refuse all of them. */
+/* The device starts a thread for the first client. If that failed, it would refuse all clients; therefore the program
+ * checks at its start that it can create a thread. */
 static void check_threads(void)
 {
     pthread_t thread;
@@ -304,7 +305,7 @@ static void check_threads(void)
     exit(1);
 }
 
-/* What clients may use, and what it depends on. */
+/* Prints the limits for clients, and the limit on descriptors from which they follow. */
 static void report_limits(const struct server *s)
 {
     const struct store_limits *limits = &s->inlets.store.limits;
@@ -318,7 +319,7 @@ static void report_limits(const struct server *s)
              limits->total, limits->files, limits->file != 0 ? limits->file : limits->total);
 }
 
-/* Told at the start, and not to each client. */
+/* Checks at the start that the directory is writable, so that the user sees the error and not each client. */
 static void check_writable(int directory, const char *path)
 {
     if (faccessat(directory, ".", W_OK | X_OK, AT_EACCESS) == 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Receiving a file: what came may still be changed by the server, who writes it by RDMA; what is hashed and
- * stored is a copy. See fetch.h. */
+/* fetch.c - requests and receives files and lists. The server writes data by RDMA and could still change the receive
+ * buffer after their arrival. Therefore each piece is copied, and the copy is hashed and stored. See fetch.h. */
 #include "fetch.h"
 
 #include <errno.h>
@@ -13,24 +13,24 @@
 #include "tools/common/terminal.h"
 
 enum {
-    COPY = 128 << 10,        /* bytes: stays in a processor's own cache */
-    FIRST_PIECES = 64 << 10, /* bytes of a piece at the start: a slow path has something to continue soon */
+    COPY = 128 << 10,        /* bytes: fits a CPU's private cache */
+    FIRST_PIECES = 64 << 10, /* bytes of the first pieces: on a slow path there is soon a part to resume */
 };
 
-/* A file on its way; lives in fetch_file. */
+/* A file that is being received; a local variable of the function that gets it. */
 struct fetching {
     struct fetch *fetch;
     struct landing *landing;
     struct transfer_header header;
-    uint64_t at; /* bytes that are there */
+    uint64_t at; /* bytes received so far, including those of an earlier attempt */
     XXH3_state_t *hash;
     struct progress progress;
-    unsigned char *copy; /* COPY bytes, not to be cleared for each file */
+    unsigned char *copy; /* COPY bytes; a pointer, so that they are not cleared for each file */
 };
 
-/* ---- Wishes -------------------------------------------------------------------------------------------- */
+/* ---- Requests ("wishes") ------------------------------------------------------------------------------- */
 
-/* Returns its bytes. */
+/* Encodes a request. Returns its length in bytes. */
 static size_t put_wish(const struct fetch *fetch, unsigned char out[TRANSFER_HEADER + TRANSFER_PATH_MAX],
                        const char *path, uint64_t there, const unsigned char *digest)
 {
@@ -46,7 +46,7 @@ static size_t put_wish(const struct fetch *fetch, unsigned char out[TRANSFER_HEA
 
 static int send_wishes(struct fetch *fetch, const unsigned char *bytes, size_t length)
 {
-    /* A server that went away may have said why. */
+    /* If the server has closed the connection, the reply that follows may contain the reason. */
     if (exs_blocking_send(fetch->client.sock, bytes, length, 0, NULL) == -1 && errno != EPIPE &&
         errno != ECONNRESET)
         return client_failed(&fetch->client, "cannot ask");
@@ -101,7 +101,7 @@ static int hash_there(struct fetching *f)
     return 0;
 }
 
-/* How long it is, and where it begins. */
+/* Receives and checks the reply: the file's header, and the offset from which the server sends. */
 static int take_answer(struct fetching *f)
 {
     struct client *client = &f->fetch->client;
@@ -168,7 +168,7 @@ static int take_piece(struct fetching *f, const unsigned char *piece, size_t len
     return 0;
 }
 
-/* What came before the connection ended is kept, too, and the reason that is printed is that of the end. */
+/* Stores the bytes that arrived before the connection failed, and preserves the error of that failure. */
 static void take_rest(struct fetching *f, const unsigned char *piece, size_t length)
 {
     char error[sizeof(f->fetch->client.error)];
@@ -213,7 +213,7 @@ static int receive_digest(struct fetching *f)
     return client_failed_text(client, "came, but damaged", "the digests differ: get it again");
 }
 
-/* Its target is all that comes. A link that is stored is never followed, see special.h. */
+/* Receives a link: its data are only the target. A stored link is never followed, see special.h. */
 static int receive_link(struct fetching *f)
 {
     char target[TRANSFER_PATH_MAX + 1];
@@ -234,7 +234,7 @@ static int receive_link(struct fetching *f)
     return landing_link(f->landing, &f->header, target) == 0 ? 0 : client_failed(client, "cannot write");
 }
 
-/* It was asked for. */
+/* Receives a file that was requested. */
 static int receive_file(struct fetching *f, const char *path)
 {
     int result;
@@ -301,7 +301,8 @@ int fetch_asked(struct fetch *fetch, const char *path, struct landing *landing)
 
 /* ---- Lists --------------------------------------------------------------------------------------------- */
 
-/* path: of the folder. A million of the longest would take a gigabyte. */
+/* Counts an entry against the limits. path: of the folder. FETCH_LISTED_MAX entries with long paths would need
+ * gigabytes, so their bytes are limited, too. */
 static int count_entry(struct fetch *fetch, const char *path, const struct transfer_entry *entry)
 {
     fetch->listed_bytes += strlen(path) + entry->name_length;
@@ -314,7 +315,7 @@ static int count_entry(struct fetch *fetch, const char *path, const struct trans
     return 0;
 }
 
-/* 1: there are no more. */
+/* Returns 0; 1 after the last entry; or -1. */
 static int receive_entry(struct fetch *fetch, struct transfer_entry *entry, char name[TRANSFER_NAME_MAX + 1])
 {
     struct client *client = &fetch->client;

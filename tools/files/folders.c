@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One openat for each folder. See folders.h. */
+/* folders.c - opens paths with one openat() for each component. See folders.h. */
 #include "folders.h"
 
 #include <errno.h>
@@ -27,12 +27,12 @@ static int open_or_make(int in, const char *folder, uint64_t *may_make)
     }
     if (mkdirat(in, folder, 0777) == 0)
         (*may_make)--;
-    else if (errno != EEXIST) /* another process may have been faster */
+    else if (errno != EEXIST) /* EEXIST: another process may have created it */
         return -1;
     return open_folder(in, folder);
 }
 
-/* Takes `in` over, and goes where the name leads up to its slash. */
+/* Takes ownership of `in`, and opens the folder below it whose name ends at `slash`. */
 static int open_below(int in, const char *name, const char *slash, uint64_t *may_make)
 {
     char folder[TRANSFER_NAME_MAX + 1];
@@ -105,12 +105,12 @@ int folders_open_file(int folder, const char *name, struct stat *status)
         return -1;
     if (fstat(fd, status) == 0 && S_ISREG(status->st_mode))
         return fd;
-    close(fd); /* it has been replaced by another one */
+    close(fd); /* the name now belongs to another file */
     errno = ENOENT;
     return -1;
 }
 
-/* Not by the descriptor that there is, which is only a place. */
+/* `folder` may be O_PATH, for which fsync() fails; therefore the folder is opened again. */
 static int sync_folder(int folder)
 {
     int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

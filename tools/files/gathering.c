@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A window of files that the server was asked for, in order. See gathering.h. */
+/* gathering.c - gets the picks in order, with a window of files that are requested ahead. See gathering.h. */
 #include "gathering.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "special.h"
 #include "tools/common/terminal.h"
 
-enum { WINDOW = 2 * FETCH_ASK_MAX }; /* files that are asked for ahead */
+enum { WINDOW = 2 * FETCH_ASK_MAX }; /* maximum files requested ahead */
 
 /* Owned by gathering_get(). */
 struct gathering {
@@ -21,14 +21,14 @@ struct gathering {
     struct picks *picks;
     const struct target *target;
     struct account *account;
-    size_t next, asked;              /* the pick that comes next; the first one that was not asked for */
-    struct progress progress;        /* of all files; a large one draws its own */
-    struct landing landings[WINDOW]; /* of picks from `next` to `asked`; pick n is at n % WINDOW */
+    size_t next, asked;              /* index of the pick to receive next; of the first one not requested */
+    struct progress progress;        /* of all files; a large file has its own bar */
+    struct landing landings[WINDOW]; /* of picks from `next` to before `asked`; pick n is at n % WINDOW */
 };
 
 /* ---- What is printed ----------------------------------------------------------------------------------- */
 
-/* What a server has said is shown as text only. */
+/* Copies a path, which may be from the server, without control characters. */
 static void filter_path(char shown[TRANSFER_PATH_MAX + 1], const char *path)
 {
     snprintf(shown, TRANSFER_PATH_MAX + 1, "%s", path);
@@ -72,7 +72,7 @@ static void leave_out(struct gathering *g)
             account_left_out(g->account, g->picks->list[i].path);
 }
 
-/* The part has a name that no listing shows. */
+/* Adds to the error that the part is kept, because its name begins with a dot and ls(1) does not show it. */
 static void say_kept(struct client *client, uint64_t kept)
 {
     size_t length = strlen(client->error);
@@ -130,7 +130,8 @@ static struct landing *landing_of(struct gathering *g, size_t pick)
     return &g->landings[pick % WINDOW];
 }
 
-/* Settles a pick that need not be asked for, or can't be. True: the file must be asked for. */
+/* Opens the landing of a pick. Returns true if the file must be requested; else it is already stored or has failed, and
+ * the pick is settled. */
 static bool prepare_landing(struct gathering *g, struct pick *pick, struct landing *landing)
 {
     int result;
@@ -152,7 +153,7 @@ static bool prepare_landing(struct gathering *g, struct pick *pick, struct landi
     return false;
 }
 
-/* The connection is gone, and with it what was asked for. */
+/* After a connection is closed its requests are lost: closes the landings of picks from `first`. */
 static void forget_asked(struct gathering *g, size_t first)
 {
     for (size_t i = first; i < g->asked; i++)
@@ -161,8 +162,8 @@ static void forget_asked(struct gathering *g, size_t first)
     g->asked = first;
 }
 
-/* Asks for the next files, up to one that waits for its turn: a folder, or a file of which a part is there. False:
- * that failed. */
+/* Requests the next files, up to the first pick that get_alone() must handle: a folder, or a file with a part from an
+ * earlier attempt. Returns false on failure. */
 static bool ask_ahead(struct gathering *g)
 {
     const char *paths[FETCH_ASK_MAX];
@@ -197,7 +198,7 @@ static void end_file(struct gathering *g, struct pick *pick, struct landing *lan
         forget_asked(g, g->next + 1);
 }
 
-/* The next pick, which was not asked for. */
+/* Gets the next pick, which was not requested ahead. */
 static void get_alone(struct gathering *g, struct pick *pick)
 {
     struct landing *landing = landing_of(g, g->next);
@@ -221,7 +222,7 @@ static bool has_connection(struct gathering *g, struct pick *pick)
     return false;
 }
 
-/* False: the server can't be reached. */
+/* Returns false if the server is unreachable. */
 static bool get_next(struct gathering *g)
 {
     struct pick *pick = &g->picks->list[g->next];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* gathering.h - gets all files that exs-get was asked for. Files of which nothing is there yet are asked for before
- * those in front of them have come, so that the server never waits for a question. */
+/* gathering.h - gets all files of exs-get's command line. Files without a part from an earlier attempt are requested
+ * before the previous ones have arrived, so that the server always has a request to work on. */
 #ifndef FILES_GATHERING_H
 #define FILES_GATHERING_H
 
@@ -8,19 +8,19 @@
 #include "fetch.h"
 #include "picks.h"
 
-/* Where files go. Owned by main. */
+/* The place where files are stored. Owned by main. */
 struct target {
     int folder;       /* descriptor */
-    const char *name; /* what the only file is stored under; NULL: each has its own */
-    int output;       /* descriptor that the only file is written to as it comes; -1: files are stored */
-    bool skips;       /* files that are there already, by size and time, are not got */
+    const char *name; /* local name of the only file; NULL: each file keeps its name */
+    int output;       /* descriptor to which the only file is written as it arrives; -1: files are stored */
+    bool skips;       /* files that exist with the same size and time are not transferred */
 };
 
-/* Gets each pick, and accounts for it. A connection that failed is replaced by another one; if the server can't be
- * reached, the rest is left out. */
+/* Gets each pick, and accounts for it. A failed connection is replaced by a new one; if the server is unreachable, the
+ * remaining picks are accounted as left out. */
 void gathering_get(struct fetch *fetch, const struct addrinfo *addresses, struct picks *picks,
                    const struct target *target, struct account *account);
-/* Accounts for a path that is no file, like that of a list that did not come. */
+/* Accounts for the failure of a path that is not a file, for example of a list that was not received. */
 void gathering_account_failed(struct account *account, const struct fetch *fetch, const char *path);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Opening, and what is handed out next; each piece of a file is hashed, then sent from the page cache, where
- * the hashing has just put it. See giving.h. */
+/* giving.c - opens the requested file or folder, and builds the vectors. Each piece of a file is hashed, then sent from
+ * the page cache, into which the hashing has just read it. See giving.h. */
 #include "giving.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "folders.h"
 #include "tools/common/clock.h"
 
-enum { CHUNK = 64 << 10 }; /* bytes read at a time for the digest: stays in the nearest cache */
+enum { CHUNK = 64 << 10 }; /* bytes per read for the digest: fits the first-level cache */
 
 #define NO_FILE "there is no such file"
 
@@ -27,7 +27,8 @@ static void put_front(struct giving *giving, enum transfer_status status, size_t
     giving->front_length = TRANSFER_REPLY + text_length;
 }
 
-/* What goes before the data is settled when what the client has was looked at. */
+/* Builds the reply that precedes the data. Called when `from` is known: after the bytes that the client has were
+ * compared. */
 static void begin_data(struct giving *giving, uint64_t from)
 {
     put_front(giving, TRANSFER_COMES, TRANSFER_COMING);
@@ -54,7 +55,7 @@ static bool is_link(int in, const char *last)
     return fstatat(in, last, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode);
 }
 
-/* Its target is all that there is to send. */
+/* Reads the target of a link, which is all of its data. */
 static int begin_link(struct giving *giving, int in, const char *last)
 {
     struct stat status;
@@ -93,7 +94,7 @@ static int begin_file(struct giving *giving, int in, const char *last)
     return 0;
 }
 
-/* Details are only for clients that know them. */
+/* Appends an entry, with details only if the client uses version 4. */
 static void put_entry(struct giving *giving, size_t *length, const struct transfer_entry *entry,
                       const struct transfer_header *details, const char *name)
 {
@@ -109,7 +110,7 @@ static void put_entry(struct giving *giving, size_t *length, const struct transf
     *length += fixed + entry->name_length;
 }
 
-/* A file is its own list. */
+/* Starts a list. If the name is a file, its list is one entry for this file. */
 static int begin_list(struct giving *giving, int in, const char *last)
 {
     struct stat status;
@@ -138,7 +139,7 @@ static int begin_list(struct giving *giving, int in, const char *last)
     return giving->folder == NULL ? -1 : 0;
 }
 
-/* The slash of a folder's name is gone. */
+/* The caller has removed the slash at the end of a folder's name. */
 static int begin_giving(struct giving *giving, const struct store *store, bool is_list)
 {
     const char *last;
@@ -147,7 +148,7 @@ static int begin_giving(struct giving *giving, const struct store *store, bool i
     if (in == -1)
         return -1;
     if (last[0] == '\0')
-        last = "."; /* all that is served */
+        last = "."; /* the served directory */
     result = is_list ? begin_list(giving, in, last) : begin_file(giving, in, last);
     int saved = errno;
 
@@ -162,7 +163,7 @@ static const char *why_not(int error, bool *failed)
     switch (error) {
     case ENOENT:
     case ENOTDIR:
-    case ELOOP: /* symbolic links are not given */
+    case ELOOP: /* symbolic links are not followed */
         return NO_FILE;
     case EISDIR:
         return "it is a folder: exs-get -r gets what is in it";
@@ -175,7 +176,8 @@ static const char *why_not(int error, bool *failed)
     }
 }
 
-/* A client that wants all must not take less for all. */
+/* Refuses a request with TRANSFER_ALL if the server does not send links and hidden names: the client must not mistake
+ * an incomplete list for a complete one. Returns NULL, or the reason. */
 static const char *check_wish(const struct store *store, const struct transfer_header *header, bool is_list)
 {
     if (!store->limits.gives)
@@ -240,7 +242,7 @@ void giving_close(struct giving *giving)
 
 /* ---- Files --------------------------------------------------------------------------------------------- */
 
-/* By reading, not by mapping: a file that becomes shorter at that time is an error then, not a signal. */
+/* Reads the file instead of mapping it, because a file that becomes shorter is then an error and not a signal. */
 static int hash_piece(struct giving *giving, uint64_t offset, size_t length)
 {
     char chunk[CHUNK];
@@ -325,7 +327,7 @@ static int next_of_file(struct giving *giving, exs_xferfile_t *vector)
 
 /* ---- Lists --------------------------------------------------------------------------------------------- */
 
-/* False: it is none that a client could ask for. */
+/* Sets the entry of a name. Returns false if a client could not request this name. */
 static bool look_at(const struct giving *giving, const char *name, struct transfer_entry *entry,
                     struct transfer_header *details)
 {
@@ -339,7 +341,7 @@ static bool look_at(const struct giving *giving, const char *name, struct transf
     return S_ISDIR(status.st_mode) || S_ISREG(status.st_mode) || (giving->archive && S_ISLNK(status.st_mode));
 }
 
-/* Entries until the list is full; the last one ends it. */
+/* Writes entries until the buffer is full. At the end of the folder writes the entry TRANSFER_NO_MORE. */
 static int list_folder(struct giving *giving, size_t *length)
 {
     const size_t longest = TRANSFER_ENTRY + TRANSFER_DETAILS + TRANSFER_NAME_MAX;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Few of them owe anything: a table. See hosts.h. */
+/* hosts.c - a table of hosts with a debt. It is searched linearly, because few hosts have one. See hosts.h. */
 #include "hosts.h"
 
 #include <netinet/in.h>
 #include <string.h>
 
-/* What one host alone has. */
+/* Returns the part of the address that identifies the host, and its length in bytes. */
 static const uint8_t *host_of(const struct sockaddr_storage *address, size_t *length)
 {
     const uint8_t *bytes = (const uint8_t *)&((const struct sockaddr_in *)address)->sin_addr;
@@ -31,7 +31,7 @@ bool hosts_same(const struct sockaddr_storage *a, const struct sockaddr_storage 
     return length == other && memcmp(of_a, of_b, length) == 0;
 }
 
-/* NULL: it owes nothing. */
+/* Returns NULL if the host has no debt. */
 static struct host *find_debtor(struct hosts *hosts, const struct sockaddr_storage *address)
 {
     for (struct host *host = hosts->list; host < hosts->list + HOSTS_MAX; host++)
@@ -40,7 +40,7 @@ static struct host *find_debtor(struct hosts *hosts, const struct sockaddr_stora
     return NULL;
 }
 
-/* In the place of who owes nothing, or the least. */
+/* Takes a free entry, or that of the host with the smallest debt. */
 static struct host *add_debtor(struct hosts *hosts, const struct sockaddr_storage *address)
 {
     struct host *least = hosts->list;

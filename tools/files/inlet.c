@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One connection of exs-serve: a few large receives always posted, consumed in order, replies in between. */
+/* inlet.c - one connection of exs-serve. BLOCK_SLOTS large receives are posted; received bytes are consumed in order,
+ * and replies or files are sent in between. */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,14 +16,14 @@
 #include "tools/common/terminal.h"
 
 enum {
-    GRANT_MAX = 600,       /* seconds, and one more for each GRANT_READ */
-    GRANT_READ = 16 << 20, /* bytes that a client's disk reads in a second at the least */
-    PIECE_MIN = 16 << 10,  /* bytes of a file that is given */
+    GRANT_MAX = 600,       /* seconds, plus one for each GRANT_READ */
+    GRANT_READ = 16 << 20, /* minimum bytes that a client's disk reads in a second */
+    PIECE_MIN = 16 << 10,  /* minimum bytes of a piece of a file that is sent */
     FILE_WORTH =
-        64 << 10, /* bytes that a stored or given file counts as, if it has fewer: each costs a round trip */
+        64 << 10, /* minimum bytes that a stored or sent file counts as, because each costs a round trip */
 };
 
-/* ---- What is said, and the end ------------------------------------------------------------------------- */
+/* ---- Messages and closing ------------------------------------------------------------------------------ */
 
 void inlet_close(struct inlet *inlet)
 {
@@ -34,7 +35,7 @@ void inlet_close(struct inlet *inlet)
         STAILQ_REMOVE(&inlet->inlets->readers, inlet, inlet, reader_link);
     if (exs_close(inlet->sock, 0, inlet->inlets->queue, inlet) == -1) {
         perror("exs-serve: exs_close");
-        abort(); /* receives are posted into memory that could never be given back */
+        abort(); /* the posted receives would keep their memory in use for ever */
     }
 }
 
@@ -67,7 +68,7 @@ void inlet_broken(struct inlet *inlet, const char *what)
 
 /* ---- Replies ------------------------------------------------------------------------------------------- */
 
-/* By its name, if that is known yet. */
+/* Prints the refusal with the name of the file, if that is known. */
 static void report_refused(const struct inlet *inlet, const char *address)
 {
     const struct intake *intake = &inlet->intake;
@@ -98,8 +99,9 @@ static void report_file(const struct inlet *inlet)
         report_refused(inlet, address);
 }
 
-/* The client reads what it has sent before, which takes it as long as sending that might have, but no longer
- * than from a slow disk: with too little time it would be turned out here each time that it tries. */
+/* A client that resumes first reads and hashes the bytes that it has sent before. It gets the time that sending them at
+ * the minimum rate takes, but not more than reading from a slow disk takes. With less time it would be disconnected in
+ * each attempt. */
 static void grant_time(struct inlet *inlet)
 {
     uint64_t written = inlet->intake.file.written, seconds = written / inlet->inlets->rate;
@@ -111,8 +113,9 @@ static void grant_time(struct inlet *inlet)
         inlet->silent = inlet->seconds = -(int)(seconds < INT_MAX ? seconds : INT_MAX);
 }
 
-/* A small file counts for more than its bytes, because it costs a round trip. It does not while that would let an
- * address keep others out: a client that takes an empty file each second holds its connection for 33 bytes a second. */
+/* A small file counts as FILE_WORTH bytes, because it costs a round trip. If the server is full and the client's host
+ * has more than its share of connections, only its bytes count: otherwise a client that gets an empty file each second
+ * could hold a connection for 33 bytes a second. */
 static void credit_file(struct inlet *inlet, uint64_t size)
 {
     if (size < FILE_WORTH && !inlets_are_crowded_by(inlet))
@@ -126,7 +129,7 @@ static int send_outbox(struct inlet *inlet)
                          inlet, NULL);
 }
 
-/* Puts the reply into the outbox. */
+/* Moves the reply to the outbox. */
 static void take_reply(struct inlet *inlet)
 {
     struct intake *intake = &inlet->intake;
@@ -147,7 +150,7 @@ static int send_reply(struct inlet *inlet)
     return send_outbox(inlet);
 }
 
-/* ---- Giving -------------------------------------------------------------------------------------------- */
+/* ---- Sending files ------------------------------------------------------------------------------------- */
 
 static void report_given(const struct inlet *inlet, struct giving *giving)
 {
@@ -181,7 +184,8 @@ int inlet_give(struct inlet *inlet)
     return 0;
 }
 
-/* Who is slow, but not too slow, takes a piece often enough to be heard of. */
+/* Returns the bytes of a piece: so few that a client at the minimum rate completes several pieces in `patience`
+ * seconds, and does not time out. */
 static size_t piece_for(const struct inlets *inlets)
 {
     uint64_t piece = inlets->rate * (uint64_t)inlets->patience / 8;
@@ -189,7 +193,8 @@ static size_t piece_for(const struct inlets *inlets)
     return piece < PIECE_MIN ? PIECE_MIN : piece < GIVING_PIECE ? (size_t)piece : GIVING_PIECE;
 }
 
-/* To say that much is there costs a client nothing. True: its host has had enough read. */
+/* A client may claim at no cost to have many bytes, which the server must read. Refuses the request and returns true if
+ * the client's host has too much debt (hosts.h). */
 static bool refuses_to_read(struct inlet *inlet)
 {
     struct giving *giving = inlet->intake.giving;
@@ -237,7 +242,7 @@ static int begin_to_give(struct inlet *inlet)
 
 /* ---- Time ---------------------------------------------------------------------------------------------- */
 
-/* Told why, it has `patience` seconds more to read that. */
+/* Sends the reason; the client has another `patience` seconds to read it. Closes immediately if a send is in flight. */
 static void slow_close(struct inlet *inlet, const char *why)
 {
     if (inlet->replying || inlet->intake.state == INTAKE_REFUSED) {
@@ -250,15 +255,15 @@ static void slow_close(struct inlet *inlet, const char *why)
         inlet_broken(inlet, strerror(errno));
 }
 
-/* Of a piece it may have taken the most. */
+/* Returns the bytes in flight: the client may have received nearly all of a piece that has not completed. */
 static uint64_t under_way(const struct inlet *inlet)
 {
     return inlet->giving == NULL ? 0 : inlet->giving->piece;
 }
 
-/* Seconds are counted, not measured: while the disk delays this process, no client is late. Over each stretch of
- * `patience` seconds a connection must have brought or taken enough, so that a few bytes now and then don't
- * hold it. */
+/* Seconds are counted by a timer of the loop, so the time during which the disk blocks this process does not count
+ * against clients. In each period of `patience` seconds a connection must transfer enough bytes, so that a client
+ * cannot hold it with a few bytes now and then. */
 void inlet_second(struct inlet *inlet)
 {
     const struct inlets *inlets = inlet->inlets;
@@ -268,7 +273,7 @@ void inlet_second(struct inlet *inlet)
         slow_close(inlet, "silent for too long (exs-serve -t)");
     } else if (inlet->seconds > inlets->patience) {
         if (inlet->intake.state == INTAKE_REFUSED)
-            inlet_close(inlet); /* it has had the time to read why */
+            inlet_close(inlet); /* the client has had time to read the reason */
         else if (inlet->brought + under_way(inlet) < inlets->rate * (uint64_t)inlets->patience)
             slow_close(inlet, "too slow (exs-serve -r)");
         inlet->seconds = 0;
@@ -290,7 +295,7 @@ bool inlet_is_over(const struct inlet *inlet)
     return inlet->inlets->ending && !inlet->replying && intake_idle(&inlet->intake);
 }
 
-/* What was asked for, once what was answered before is sent. */
+/* Starts the requested file or list, after the replies before it were sent. */
 static int continue_giving(struct inlet *inlet)
 {
     if (outbox_suits(inlet->intake.giving))
@@ -300,8 +305,8 @@ static int continue_giving(struct inlet *inlet)
     return begin_to_give(inlet);
 }
 
-/* Whether the client waits for what is in the outbox, or it is full. Otherwise it is sent when all that has arrived is
- * consumed. */
+/* Whether the client waits for the bytes in the outbox, or the outbox is full. Otherwise the outbox is sent after all
+ * received bytes were consumed. */
 static bool must_send(const struct inlet *inlet)
 {
     return inlet->outbox->length > 0 && !inlet->replying &&
@@ -309,7 +314,7 @@ static bool must_send(const struct inlet *inlet)
             inlet->intake.giving != NULL || !outbox_takes_reply(inlet->outbox));
 }
 
-/* Feeds the bytes of the oldest slot, which is posted again when all of them are consumed. */
+/* Passes the bytes of the oldest slot to the intake. Posts the slot again after all of them were consumed. */
 static int feed_slots(struct inlet *inlet)
 {
     unsigned slot = inlet->consumed;
@@ -324,7 +329,8 @@ static int feed_slots(struct inlet *inlet)
     return inlet->ended ? 0 : post_receive(inlet, slot);
 }
 
-/* While the outbox or a file is on its way, what has arrived waits in its slots: so a hasty client is slowed down. */
+/* While the outbox or a file is being sent, received bytes stay in their slots. This slows down a client that sends
+ * faster than it reads. */
 static int consume_slots(struct inlet *inlet)
 {
     struct intake *intake = &inlet->intake;
@@ -358,7 +364,7 @@ static int slot_received(struct inlet *inlet, size_t length)
 static int reply_sent(struct inlet *inlet)
 {
     inlet->replying = false;
-    if (inlet->silent > 0) /* else it has more time, see grant_time() */
+    if (inlet->silent > 0) /* negative: it has more time, see grant_time() */
         inlet->silent = 0;
     inlet->brought += inlet->outbox->length;
     inlet->outbox->length = 0;
@@ -368,7 +374,7 @@ static int reply_sent(struct inlet *inlet)
     return consume_slots(inlet);
 }
 
-/* A vector of a file. */
+/* A vector of a file or list was sent. */
 static int vector_sent(struct inlet *inlet, uint64_t length)
 {
     inlet->flying--;
@@ -407,7 +413,7 @@ void inlet_event(struct inlet *inlet, const exs_event_t *event)
         return;
     }
     if (inlet->closing)
-        return; /* the cancelled ones, which come before the close event */
+        return; /* the events of cancelled operations arrive before the close event */
     if (handle_event(inlet, event) == -1)
         inlet_broken(inlet, strerror(errno));
     else if (inlet_is_over(inlet))

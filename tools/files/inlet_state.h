@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* inlet_state.h - a connection of exs-serve, for its implementation: inlet.c handles one, inlets.c all of them. */
+/* inlet_state.h - a connection of exs-serve, private to its implementation: inlet.c handles a single connection,
+ * inlets.c the set of all connections. */
 #ifndef FILES_INLET_STATE_H
 #define FILES_INLET_STATE_H
 
@@ -17,31 +18,35 @@ struct inlet {
     struct block *block;
     struct intake intake;
     struct outbox *outbox; /* replies, and small files */
-    struct giving *giving; /* what it is being sent; NULL: nothing */
+    struct giving *giving; /* the file or list that is being sent, or NULL */
     int flying;            /* vectors of `giving` that are in flight */
     int sock;
-    bool closing, replying, ended, refused; /* replying: or sending; refused: too many of its host */
+    /* replying: a reply or a file is being sent; ended: the client has shut down its direction; refused: the client's
+     * host has too many connections */
+    bool closing, replying, ended, refused;
     bool is_reader;
-    int silent, seconds;               /* since the last byte was received or sent; since `brought` was 0 */
-    uint64_t brought;                  /* bytes sent or received by the client */
+    int silent, seconds;               /* seconds since the last traffic; since `brought` was reset to 0 */
+    uint64_t brought;                  /* bytes that the client has sent or received */
     unsigned filled, consumed;         /* slots, counted without wrapping; slot n is at n % BLOCK_SLOTS */
-    size_t lengths[BLOCK_SLOTS], used; /* bytes received in each; consumed of the oldest */
+    size_t lengths[BLOCK_SLOTS], used; /* bytes received in each slot; bytes consumed of the oldest slot */
     struct sockaddr_storage peer;
     char device[32];
 };
 
-/* Posts the receives; sends the reason if the connection is refused. False and errno. */
+/* Posts the receives, or sends the reason if the connection is refused. Returns false and errno on failure. */
 bool inlet_begin(struct inlet *inlet);
+/* Called once a second: enforces the time limits. */
 void inlet_second(struct inlet *inlet);
-/* Starts its next vectors. -1 and errno. */
+/* Sends the next vectors of `giving`. Returns -1 and errno on failure. */
 int inlet_give(struct inlet *inlet);
-/* Whether all connections are in use, and this one's host has more than its share. */
+/* Whether all connections are in use and the client's host has more than its share of them. */
 bool inlets_are_crowded_by(const struct inlet *inlet);
-/* Closes it immediately. Its close event frees it. */
+/* Closes the connection immediately. The close event frees the inlet. */
 void inlet_close(struct inlet *inlet);
-/* Like inlet_close(), and prints why. what: a few words. */
+/* Like inlet_close(), and prints the reason: `what`, a few words. */
 void inlet_broken(struct inlet *inlet, const char *what);
-/* Whether the server is ending and this one is between files: it starts no other, even if one has arrived. */
+/* Whether the server is shutting down and the client is between two files: received bytes of a further file are
+ * ignored. */
 bool inlet_is_over(const struct inlet *inlet);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* All connections of exs-serve: who may have one, and what they share.
+/* inlets.c - the set of all connections of exs-serve: limits on their number, time limits, and shutdown.
  *
- * A client that exceeds the limit of its address is told so, at little cost: all such connections
- * receive into the same memory, which is never read. */
+ * A client that exceeds the limit of its host gets an error message. This costs little memory: all refused connections
+ * receive into the same buffer, which is never read. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,12 +15,12 @@
 #include "tools/common/options.h"
 
 enum {
-    REFUSED_MAX = 16, /* connections of one address that are being told that they are too many */
-    SHARES = 8,       /* while all connections are taken, an address may be slow with an eighth of them */
-    LINE = 1536,      /* bytes: a name, and why */
+    REFUSED_MAX = 16, /* maximum connections of one host that are being refused with a message */
+    SHARES = 8,       /* while all connections are in use, the share of a host is an eighth of them */
+    LINE = 1536,      /* bytes of a message: a name and a reason */
 };
 
-/* ---- What is said -------------------------------------------------------------------------------------- */
+/* ---- Messages ------------------------------------------------------------------------------------------ */
 
 static void say_suppressed(unsigned long lines)
 {
@@ -62,8 +62,8 @@ void inlets_second(struct inlets *inlets)
     say_given(lines_second(&inlets->given));
 }
 
-/* It has not been silent, nor slow: it waits for this process. How much it may have read has its own limit
- * (hosts.h). */
+/* Resets the client's time limits, because it waits for this process. The number of bytes to read for it has a separate
+ * limit (hosts.h). */
 static void read_for(struct inlet *inlet)
 {
     inlet->silent = inlet->seconds = 0;
@@ -98,7 +98,7 @@ void inlets_begin(struct inlets *inlets)
     STAILQ_INIT(&inlets->readers);
 }
 
-/* Connections of this address, those that were refused or not. */
+/* Returns the number of connections of the peer's host that were refused, or that were not. */
 static int count_of(const struct inlets *inlets, const struct sockaddr_storage *peer, bool refused)
 {
     const struct inlet *inlet;
@@ -109,8 +109,8 @@ static int count_of(const struct inlets *inlets, const struct sockaddr_storage *
     return count;
 }
 
-/* Refused connections that don't end block no other: there are few of them, and each has a timeout of a second
- * more. */
+/* Whether the host has reached both its limits, for accepted and for refused connections. A further connection is then
+ * closed without a message. */
 static bool is_told_enough(const struct inlets *inlets, const struct sockaddr_storage *peer)
 {
     return count_of(inlets, peer, false) >= inlets->of_one && count_of(inlets, peer, true) >= REFUSED_MAX;
@@ -174,7 +174,7 @@ void inlet_open(struct inlets *inlets, int sock, const struct sockaddr_storage *
         inlets_say(inlets, "all %d connections are in use: further clients wait, and some are refused",
                    inlets->most);
     if (inlets->ending)
-        inlet_close(inlet); /* accepted before that; the end waits for its close event */
+        inlet_close(inlet); /* accepted before the shutdown, which waits for the close event */
     else if (!inlet_begin(inlet))
         inlet_broken(inlet, strerror(errno));
 }
@@ -200,7 +200,7 @@ void inlets_close_all(struct inlets *inlets)
 {
     struct inlet *inlet;
 
-    inlets->store.limits.keep = 0; /* no client will resume it */
+    inlets->store.limits.keep = 0; /* unfinished files are removed, because no client can resume them */
     LIST_FOREACH (inlet, &inlets->list, link)
         if (!inlet->closing) {
             if (intake_idle(&inlet->intake) && inlet->giving == NULL)

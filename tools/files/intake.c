@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The server's side of a conversation, as a machine of eight states. */
+/* intake.c - the server's parser of the protocol, a state machine; see intake.h. */
 #include "intake.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ bool intake_keeps(const struct intake *intake)
     return has_data && intake->header.asks && kept_takes(intake->store, intake->file.written);
 }
 
-/* For the client's next attempt, if it may come. */
+/* Keeps an unfinished file for the client's next attempt, or removes it. */
 static void keep_or_discard(struct intake *intake)
 {
     if (intake_keeps(intake) && kept_add(&intake->file, intake->hash, intake->peer)) {
@@ -79,7 +79,7 @@ static void make_reply(struct intake *intake, enum transfer_status status, const
     intake->reply_length = TRANSFER_REPLY + intake->result.text_length;
 }
 
-/* What still arrives is taken and dropped, so that the client gets to read why. */
+/* Bytes that arrive later are consumed and ignored, so that the client can finish sending and read the reason. */
 static void refuse_file(struct intake *intake, enum transfer_status status, const char *text)
 {
     store_discard(&intake->file);
@@ -101,7 +101,7 @@ static const char *why_not(void)
     }
 }
 
-/* A quota of the file system's is another thing than a limit of the server's, though both are EDQUOT. */
+/* errno is EDQUOT for a limit of the server and for a quota of the file system; store_refuses() distinguishes them. */
 static void refuse_store(struct intake *intake)
 {
     char room[TRANSFER_TEXT_MAX];
@@ -171,7 +171,7 @@ static void offer_offset(struct intake *intake)
     intake->reply_length = TRANSFER_REPLY + TRANSFER_OFFSET;
 }
 
-/* A client of a file that is kept goes on with that, if it wants to. */
+/* Handles a name with TRANSFER_ASKS: offers to resume a kept file, or starts a new one. */
 static void ask_done(struct intake *intake)
 {
     struct transfer_header *header = &intake->header;
@@ -235,7 +235,7 @@ struct giving *intake_take_giving(struct intake *intake)
     return giving;
 }
 
-/* Of links and folders no part is on the disk before all of it has come. */
+/* Starts a link or a folder, which is created after all of it has arrived. */
 static void begin_special(struct intake *intake)
 {
     snprintf(intake->file.name, sizeof(intake->file.name), "%s", intake->name);
@@ -247,7 +247,7 @@ static void begin_special(struct intake *intake)
         expect_bytes(intake, INTAKE_DIGEST, TRANSFER_DIGEST);
 }
 
-/* A string: a target has no byte of 0. */
+/* The target must be a string without a 0 in it. */
 static void target_done(struct intake *intake)
 {
     size_t length = (size_t)intake->header.size;
@@ -355,8 +355,8 @@ static size_t feed_fixed(struct intake *intake, const unsigned char *data, size_
     return take;
 }
 
-/* The client writes the data by RDMA, and may still change it after its arrival: what is hashed and stored is a
- * copy. */
+/* The client writes the data by RDMA and could still change them after their arrival. Therefore a copy is hashed and
+ * stored. */
 static size_t feed_data(struct intake *intake, const unsigned char *data, size_t length)
 {
     uint64_t missing = intake->header.size - intake->received;

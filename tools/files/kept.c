@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A list, the oldest first; see kept.h. */
+/* kept.c - a list of unfinished files, the oldest first; see kept.h. */
 #include "kept.h"
 
 #include <stdlib.h>
@@ -12,8 +12,8 @@ struct kept {
     STAILQ_ENTRY(kept) link;
     struct incoming file;
     XXH3_state_t *hash;
-    struct sockaddr_storage peer; /* that sent it */
-    int seconds;                  /* that it has been kept */
+    struct sockaddr_storage peer; /* address of the client that sent it */
+    int seconds;                  /* since kept_add() */
 };
 
 static void remove_kept(struct store *store, struct kept *kept)
@@ -30,7 +30,7 @@ static void drop_kept(struct store *store, struct kept *kept)
     remove_kept(store, kept);
 }
 
-/* The oldest of these. There is one. */
+/* Returns the shortest file, of several the oldest. The list must not be empty. */
 static struct kept *find_shortest(const struct store *store)
 {
     struct kept *shortest = STAILQ_FIRST(&store->kept), *kept;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Temporary files that outlive their process. See landing.h. */
+/* landing.c - temporary files that stay after their process has ended, so that exs-get can resume. See landing.h. */
 #include "landing.h"
 
 #include <errno.h>
@@ -16,9 +16,11 @@
 
 #define SUFFIX ".exs-part"
 
-enum { PART_NAME = TRANSFER_NAME_MAX - sizeof("." SUFFIX) + 1 }; /* bytes of a name that a part's may have */
+enum {
+    PART_NAME = TRANSFER_NAME_MAX - sizeof("." SUFFIX) + 1
+}; /* bytes of a file's name in that of its part */
 
-/* Is it ours alone, and still under its name, now that no other process may have it? */
+/* Locks the part, and checks that it is a regular file of this user with one link, and still has its name. */
 static int check_part(const struct landing *landing, struct stat *status)
 {
     struct stat named;
@@ -35,7 +37,7 @@ static int check_part(const struct landing *landing, struct stat *status)
     }
     if (fstatat(landing->folder, landing->part, &named, AT_SYMLINK_NOFOLLOW) == -1 ||
         named.st_ino != status->st_ino || named.st_dev != status->st_dev) {
-        errno = EBUSY; /* it has just got its name */
+        errno = EBUSY; /* the previous owner of the lock has just completed it */
         return -1;
     }
     return 0;
@@ -50,7 +52,7 @@ static void close_landing(struct landing *landing)
     errno = saved;
 }
 
-/* There may be none. */
+/* Opens the part of an earlier attempt, if there is one. */
 static int open_part(struct landing *landing)
 {
     const int flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
@@ -101,7 +103,7 @@ int landing_begin(struct landing *landing, uint64_t from)
         return -1;
     if (check_part(landing, &status) == 0)
         return 0;
-    close_landing(landing); /* another exs-get has found and locked it: this process may not remove it */
+    close_landing(landing); /* another exs-get has locked it, so this process must not remove it */
     return -1;
 }
 
@@ -124,7 +126,7 @@ int landing_write(struct landing *landing, const void *data, size_t length, uint
     return 0;
 }
 
-/* Some file systems report a failed write only when the file is closed; then, that it has its name is worse. */
+/* Closes a copy of the descriptor before the rename, because some file systems report a failed write only on close. */
 static int close_copy(const struct landing *landing)
 {
     int copy = fcntl(landing->fd, F_DUPFD_CLOEXEC, 0);
@@ -132,7 +134,7 @@ static int close_copy(const struct landing *landing)
     return copy == -1 ? -1 : close(copy);
 }
 
-/* Where a file system keeps no such thing, the file is stored without. */
+/* Errors are ignored: some file systems do not support permissions or times. */
 static void keep_details(const struct landing *landing, const struct transfer_header *header)
 {
     const struct timespec times[] = {{.tv_nsec = UTIME_OMIT},
@@ -144,8 +146,8 @@ static void keep_details(const struct landing *landing, const struct transfer_he
     futimens(landing->fd, times);
 }
 
-/* The copy is closed first, which may take long: a part that has its last permissions and no name yet, since
- * this process was ended in between, may be one that no process can continue. */
+/* close_copy() may take long, so it comes before keep_details(): if this process were killed between keep_details() and
+ * the rename, the part could have permissions with which no later exs-get can resume it. */
 int landing_commit(struct landing *landing, const struct transfer_header *header)
 {
     if (landing->is_output)
@@ -156,7 +158,7 @@ int landing_commit(struct landing *landing, const struct transfer_header *header
     if (renameat(landing->folder, landing->part, landing->folder, landing->last) == -1) {
         int saved = errno;
 
-        fchmod(landing->fd, 0600); /* so that it can go on from here */
+        fchmod(landing->fd, 0600); /* so that a later exs-get can resume it */
         errno = saved;
         return -1;
     }
@@ -190,7 +192,7 @@ void landing_discard(struct landing *landing)
     close_landing(landing);
 }
 
-/* Of a part that is open; its bytes if it stays. */
+/* Closes the part. Returns its bytes, or 0 if it was too short and was removed. */
 static uint64_t keep_part(struct landing *landing)
 {
     struct stat status = {0};

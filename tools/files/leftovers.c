@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A walk over the folders, only where there is a reason for it. See leftovers.h. */
+/* leftovers.c - searches the directory; folders below it only if it is marked. See leftovers.h. */
 #include "leftovers.h"
 
 #include <dirent.h>
@@ -14,7 +14,7 @@
 #define SUFFIX ".part"
 #define MARK PREFIX "below" SUFFIX
 
-enum { DEPTH_MAX = 100 }; /* folders that are open at once */
+enum { DEPTH_MAX = 100 }; /* maximum folders that are open at once */
 
 void leftovers_name(char out[LEFTOVERS_NAME], unsigned number)
 {
@@ -52,7 +52,7 @@ static void remove_below(int in, const char *name, int depth)
     closedir(stream);
 }
 
-/* depth: of the folders below that are searched. */
+/* depth: the number of levels of folders below this one that are searched. */
 static void remove_in(DIR *stream, int depth)
 {
     struct dirent *entry;

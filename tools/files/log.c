@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Local time with its distance from UTC. See log.h. */
+/* log.c - prints lines with the local time and its offset from UTC. See log.h. */
 #include "log.h"
 
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 
 enum { LINE = 2048, TIME_MAX = 32 }; /* bytes */
 
-/* systemd says in JOURNAL_STREAM which file leads to its journal: device and inode. */
+/* Whether this is the journal: systemd sets JOURNAL_STREAM to the device and inode of the stream to its journal. */
 static bool is_journal(FILE *to)
 {
     const char *journal = getenv("JOURNAL_STREAM");

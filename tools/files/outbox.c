@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Copying what would be sent from where it is. See outbox.h. */
+/* outbox.c - copies small files into a send buffer, instead of sending them from the page cache. See outbox.h. */
 #include "outbox.h"
 
 #include <errno.h>

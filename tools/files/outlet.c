@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sending one file: each piece is hashed, then sent from the page cache, where the hashing has just put it.
+ * outlet.c - sends one file. Each piece is hashed, then sent from the page cache, into which the hashing has just read
+ * it.
  *
- * An exs_sendfile is done when the server has all of it. So PIECES_OUT of them are outstanding: the path is never empty for a
- * round trip behind a piece, nor while the next one is hashed. A file of one piece is sent by a blocking call.
+ * An exs_sendfile() completes when the server has received all of it. Therefore up to PIECES_OUT calls are outstanding,
+ * so that data are in flight during the round trip of a completion and while the next piece is hashed. A file of one
+ * piece is sent by a blocking call.
  */
 #include "outlet.h"
 
@@ -18,27 +20,27 @@
 #include "tools/common/terminal.h"
 
 enum {
-    PIECE = 2 << 20,      /* bytes of one exs_sendfile: few calls, and still a bar that moves */
-    PIECES_OUT = 4,       /* calls of exs_sendfile that are outstanding at most */
-    RESUME_MIN = 1 << 20, /* bytes of a file that is worth a round trip more */
-    CHUNK = 64 << 10,     /* bytes read at a time for the digest: stays in the nearest cache */
+    PIECE = 2 << 20,      /* bytes of one exs_sendfile(): few calls, but frequent updates of the bar */
+    PIECES_OUT = 4,       /* maximum outstanding calls of exs_sendfile() */
+    RESUME_MIN = 1 << 20, /* bytes: only for longer files it pays to ask what the server has (a round trip) */
+    CHUNK = 64 << 10,     /* bytes per read for the digest: fits the first-level cache */
 };
 
-/* A file on its way; lives in outlet_file. */
+/* A file that is being sent; a local variable of outlet_file(). */
 struct sending {
     struct outlet *outlet;
     const char *name;
     struct source source;
     uint64_t size, sent;
     XXH3_state_t *hash;
-    unsigned char front[TRANSFER_HEADER + TRANSFER_PATH_MAX]; /* what goes before the next data: ... */
-    size_t front_length;                                      /* ... bytes */
-    unsigned started, done;    /* calls of exs_sendfile: made, and those with an event */
-    uint64_t ends[PIECES_OUT]; /* of the file that the outstanding ones end with */
+    unsigned char front[TRANSFER_HEADER + TRANSFER_PATH_MAX]; /* header or offset, sent before the next data */
+    size_t front_length;                                      /* bytes of `front` */
+    unsigned started, done;    /* calls of exs_sendfile() that were started; that have completed */
+    uint64_t ends[PIECES_OUT]; /* of the outstanding calls: offset in the file after the last byte */
     struct progress progress;
 };
 
-/* By reading, not by mapping: a file that becomes shorter at that time is an error then, not a signal. */
+/* Reads the file instead of mapping it, because a file that becomes shorter is then an error and not a signal. */
 static int hash_piece(struct sending *s, uint64_t length)
 {
     char chunk[CHUNK];
@@ -59,7 +61,8 @@ static int hash_piece(struct sending *s, uint64_t length)
     return 0;
 }
 
-/* go: the server's offset is wanted, which becomes that; NULL: the end is. */
+/* Receives a reply. If go is not NULL, expects TRANSFER_GO and sets it to the server's offset; else expects the final
+ * reply. */
 static int receive_reply(struct outlet *outlet, unsigned char go[TRANSFER_OFFSET])
 {
     struct client *client = &outlet->client;
@@ -91,13 +94,13 @@ static int send_failed(struct outlet *outlet, int error)
 {
     errno = error;
     client_failed(&outlet->client, "cannot send");
-    /* A server that went away may have said why. */
+    /* If the server has closed the connection, its last reply may contain the reason. */
     if (error == ECONNRESET || error == EPIPE)
         receive_reply(outlet, NULL);
     return -1;
 }
 
-/* A call that finds less in the file than it was told fails with EIO. */
+/* exs_sendfile() fails with EIO if the file became shorter than the vector says. */
 static int send_of_file_failed(struct sending *s, int error)
 {
     if (error == EIO && source_is_shorter(&s->source))
@@ -112,7 +115,7 @@ static int send_vector(struct sending *s, exs_xferfile_t *vector, int count)
     return send_of_file_failed(s, errno);
 }
 
-/* ---- Several calls at a time --------------------------------------------------------------------------- */
+/* ---- Outstanding calls --------------------------------------------------------------------------------- */
 
 /* Waits for the event of the oldest call. */
 static int finish_piece(struct sending *s)
@@ -156,11 +159,11 @@ static int start_vector(struct sending *s, exs_xferfile_t *vector, int count, ui
     }
     int error = errno;
 
-    /* The event of an earlier call tells why. */
+    /* The event of an earlier call has the error. */
     return error == ECANCELED && finish_pieces(s, 0) == -1 ? -1 : send_of_file_failed(s, error);
 }
 
-/* The connection is closed, so no call is outstanding any more, and each has its event. */
+/* Called after the connection was closed: all calls have completed. Removes their events from the queue. */
 static void drop_events(struct sending *s)
 {
     exs_event_t event;
@@ -171,7 +174,8 @@ static void drop_events(struct sending *s)
 
 /* ---- A file -------------------------------------------------------------------------------------------- */
 
-/* What there is must be what the file begins with, else it is sent from its beginning. */
+/* Hashes the first `there` bytes and compares them with the server's digest. If they differ, the file is sent from
+ * offset 0. */
 static int skip_present(struct sending *s, uint64_t there)
 {
     unsigned char digest[TRANSFER_DIGEST];
@@ -192,7 +196,7 @@ static int skip_present(struct sending *s, uint64_t there)
     return 0;
 }
 
-/* Asks the server how much it has. */
+/* Asks the server how many bytes it has from an earlier attempt. */
 static int ask_offset(struct sending *s)
 {
     exs_xferfile_t vector = {.exs_xfv_type = EXS_IOVEC,
@@ -214,7 +218,7 @@ static int ask_offset(struct sending *s)
     return 0;
 }
 
-/* The header or an offset goes before the first piece and the digest behind the last, each in the same call. */
+/* Sends a piece. The call also sends the header or offset before the first piece, and the digest after the last. */
 static int send_piece(struct sending *s, uint64_t length)
 {
     exs_xferfile_t vector[3];
@@ -241,14 +245,14 @@ static int send_piece(struct sending *s, uint64_t length)
     return start_vector(s, vector, count, s->sent + length);
 }
 
-/* Has the server said something, before all was sent? It does so only to refuse the file, and then to take the
- * rest of it is a waste of its time and ours. */
+/* Whether the server has replied before all was sent. It does so only to refuse the file, so the rest need not be
+ * sent. */
 static bool is_refused(struct outlet *outlet)
 {
     unsigned char byte;
 
     if (exs_blocking_recv(outlet->client.sock, &byte, 1, MSG_PEEK | MSG_DONTWAIT, NULL) == -1)
-        return false; /* not yet; or the next piece fails, and says why */
+        return false; /* no reply yet; or the connection has failed, which the next piece will report */
     if (receive_reply(outlet, NULL) == 0)
         client_failed_text(&outlet->client, "not understood", "the server answered too early");
     return true;
@@ -303,7 +307,7 @@ static int prepare_file(struct sending *s, const char *path, size_t named)
     return client_renew(client);
 }
 
-/* What was sent is then neither what it was nor what it is now. */
+/* If the file was changed during the transfer, the stored file may be a mixture of both versions. */
 static int check_unchanged(struct sending *s)
 {
     if (!source_has_changed(&s->source, s->outlet->may_grow))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reading into a buffer, each file behind its header. See parcel.h. */
+/* parcel.c - reads files into one buffer: header, name, data and digest of each. See parcel.h. */
 #include "parcel.h"
 
 #include <errno.h>
@@ -12,7 +12,8 @@
 
 /* ---- Reading ------------------------------------------------------------------------------------------- */
 
-/* Where the data of the next one go, and how many bytes there is room for. NULL: none. */
+/* Returns the address for the data of the next file and sets *room to the available bytes, or returns NULL if the
+ * parcel is full. */
 static unsigned char *data_of(struct parcel *parcel, const struct pick *pick, size_t *room)
 {
     size_t around = TRANSFER_HEADER + strlen(pick->name) + TRANSFER_DIGEST,
@@ -24,7 +25,7 @@ static unsigned char *data_of(struct parcel *parcel, const struct pick *pick, si
     return parcel->bytes + parcel->length + TRANSFER_HEADER + strlen(pick->name);
 }
 
-/* The data are in their place. */
+/* Adds header, name and digest around the data, which the caller has read into the buffer. */
 static enum parcel_result complete_parcel(struct parcel *parcel, struct pick *pick, const struct stat *status,
                                           size_t size)
 {
@@ -63,7 +64,7 @@ static int read_all(const struct source *source, unsigned char *data, struct cli
     return 0;
 }
 
-/* One that changes while it is read is sent by outlet_file(), which reports that. */
+/* A file that changes while it is read is left to outlet_file(), which reports the change. */
 static enum parcel_result add_file(struct parcel *parcel, struct outlet *outlet, struct pick *pick)
 {
     struct source source;
@@ -142,7 +143,7 @@ int parcel_send(const struct parcel *parcel, struct outlet *outlet)
 {
     struct client *client = &outlet->client;
 
-    /* A server that went away may have said why, which is the next reply. */
+    /* If the server has closed the connection, the next reply may contain the reason. */
     if (exs_blocking_send(client->sock, parcel->bytes, parcel->length, 0, NULL) >= 0 || errno == EPIPE ||
         errno == ECONNRESET)
         return 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * parcel.h - small files, links and folders that exs-put sends together: one send for many, and the replies are
- * received while the server stores the next parcel.
+ * parcel.h - a batch of small files, links and folders that exs-put sends in one operation. Their replies are received
+ * while the server stores the next parcel.
  *
- * The server sees no difference: a stream of files. It answers each, and after a refusal it reads no more: what is
- * behind that must be sent again.
+ * For the server a parcel is a stream of files like any other. It replies to each file. After a refusal it reads no
+ * more, so the files after the refused one must be sent again.
  */
 #ifndef FILES_PARCEL_H
 #define FILES_PARCEL_H
@@ -13,14 +13,14 @@
 #include "picks.h"
 
 enum {
-    PARCEL_FILES = 64,         /* so the replies that are under way are short of any receive buffer */
-    PARCEL_BYTES = 256 << 10,  /* of a parcel */
-    PARCEL_FILE_MAX = 64 << 10 /* bytes of a file that goes into one */
+    PARCEL_FILES = 64,         /* maximum files: the replies in flight then fit the smallest receive buffer */
+    PARCEL_BYTES = 256 << 10,  /* maximum bytes of a parcel */
+    PARCEL_FILE_MAX = 64 << 10 /* maximum bytes of a file in a parcel */
 };
 
 struct parcel {
     size_t length;            /* bytes */
-    unsigned count, answered; /* files, and those that have their reply */
+    unsigned count, answered; /* files, and replies received */
     struct parcel_item {
         struct pick *pick;
         uint64_t size;  /* bytes */
@@ -31,17 +31,17 @@ struct parcel {
 };
 
 enum parcel_result {
-    PARCEL_TAKEN,  /* it is in the parcel */
-    PARCEL_FULL,   /* there is no room for it */
-    PARCEL_LARGE,  /* outlet_file() has to send it */
-    PARCEL_FAILED, /* it can't be sent, and the client's error says why */
+    PARCEL_TAKEN,  /* the file was added */
+    PARCEL_FULL,   /* the file does not fit into this parcel */
+    PARCEL_LARGE,  /* the file must be sent by outlet_file() */
+    PARCEL_FAILED, /* the file cannot be sent, and the client's error is set */
 };
 
 /* Reads a file, a link or a folder into the parcel. */
 enum parcel_result parcel_add(struct parcel *parcel, struct outlet *outlet, struct pick *pick);
-/* These return 0, or -1 and set the client's error. */
+/* These functions return 0, or -1 and set the client's error. */
 int parcel_send(const struct parcel *parcel, struct outlet *outlet);
-/* Receives the reply to the next one that has none yet. */
+/* Receives the reply to the first file that has none yet. */
 int parcel_receive(struct parcel *parcel, struct outlet *outlet);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The extended attribute that the kernel keeps a default ACL in. See permits.h. */
+/* permits.c - reads the extended attribute in which the kernel stores a default ACL. See permits.h. */
 #include "permits.h"
 
 #include <fcntl.h>
@@ -15,8 +15,8 @@ enum {
     ENTRY = 8,           /* bytes */
     PERMISSIONS_AT = 2,  /* offset in an entry */
     TAG_USER = 0x01,     /* the owner */
-    TAG_GROUP = 0x04,    /* the owning group ... */
-    TAG_MASK = 0x10,     /* ... if this one is missing: what all groups and named users may have at most */
+    TAG_GROUP = 0x04,    /* the owning group */
+    TAG_MASK = 0x10,     /* the maximum for all groups and named users; replaces TAG_GROUP if present */
     TAG_OTHER = 0x20,    /* all others */
     ATTRIBUTE_MAX = 4096 /* bytes */
 };
@@ -49,7 +49,7 @@ static mode_t read_acl(const unsigned char *acl, size_t length)
 mode_t permits_in(int folder, mode_t mask)
 {
     unsigned char acl[ATTRIBUTE_MAX];
-    /* A descriptor that is only a place has no attributes. */
+    /* `folder` may be O_PATH, for which fgetxattr() fails. */
     int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     ssize_t length = fd == -1 ? -1 : fgetxattr(fd, ATTRIBUTE, acl, sizeof(acl));
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* permits.h - which permissions a new file in a folder may have: those of the folder's default ACL, or, if it has none,
- * those that the umask leaves, as for open(2). */
+/* permits.h - the permissions that a new file in a folder may have: those of the folder's default ACL or, if it has
+ * none, those that the umask permits, as for open(2). */
 #ifndef FILES_PERMITS_H
 #define FILES_PERMITS_H
 

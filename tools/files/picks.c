@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A list that grows, and what is in folders; see picks.h. */
+/* picks.c - a growing list of files, and the search of folders; see picks.h. */
 #include "picks.h"
 
 #include <dirent.h>
@@ -25,7 +25,7 @@ static struct pick *new_pick(struct picks *picks)
     return &picks->list[picks->count];
 }
 
-/* Takes path over. name: a part of it, or owned by the caller. */
+/* Takes ownership of path. name: a part of path, or a string that the caller owns. */
 static int add_pick(struct picks *picks, char *path, const char *name, const char *problem)
 {
     struct pick *pick = new_pick(picks);
@@ -69,7 +69,8 @@ int picks_add_stdin(struct picks *picks, const char *name)
 
 static int add_found(struct picks *picks, char *path, size_t name_at);
 
-/* Of a folder without a name of its own none is left. 1: it was added; or -1. */
+/* Adds a folder that cannot be read, as a problem. Its name is empty if it is . or .. or /. Returns 1, or -1 if memory
+ * allocation failed. */
 static int add_unreadable(struct picks *picks, const char *folder, size_t name_at)
 {
     char *copy = strdup(folder);
@@ -82,7 +83,8 @@ static int add_unreadable(struct picks *picks, const char *folder, size_t name_a
                : 1;
 }
 
-/* What is in a folder, in the order of names. 0; 1: it can't be read; or -1. The root's path is empty here, so that others can follow it. */
+/* Adds the contents of a folder, sorted by name. path: empty for the root, so that "/NAME" can be appended. Returns 0;
+ * 1 if the folder cannot be read; or -1 if memory allocation failed. */
 static int add_folder(struct picks *picks, const char *path, size_t name_at)
 {
     const char *folder = path[0] != '\0' ? path : "/";
@@ -103,7 +105,7 @@ static int add_folder(struct picks *picks, const char *path, size_t name_at)
     return result;
 }
 
-/* Takes path over. */
+/* Takes ownership of path. */
 static int add_kind(struct picks *picks, char *path, const char *name, enum transfer_kind kind)
 {
     int result = add_pick(picks, path, name, NULL);
@@ -122,8 +124,8 @@ static int add_link(struct picks *picks, char *path, const char *name)
         "it is a symbolic link in a folder: name it by itself to send its file, or send links (-A)");
 }
 
-/* A folder follows what is in it, so that this does not change its time. Takes path over. A folder whose name can't be
- * sent is not read. */
+/* Adds what was found in a folder. A folder is added after its contents, because storing these would change its time. A
+ * folder whose name cannot be sent is not read. Takes ownership of path. */
 static int add_found(struct picks *picks, char *path, size_t name_at)
 {
     const char *name = path + name_at,
@@ -134,7 +136,7 @@ static int add_found(struct picks *picks, char *path, size_t name_at)
         return add_pick(picks, path, name, problem);
     if (S_ISLNK(status.st_mode))
         return add_link(picks, path, name);
-    if (!S_ISDIR(status.st_mode)) /* only to open a device or a FIFO can do something to it */
+    if (!S_ISDIR(status.st_mode)) /* devices and FIFOs are not opened, because that can have side effects */
         return add_pick(picks, path, name, S_ISREG(status.st_mode) ? NULL : "it is not a regular file");
     int result = add_folder(picks, path, name_at);
 
@@ -144,7 +146,7 @@ static int add_found(struct picks *picks, char *path, size_t name_at)
     return result == -1 ? -1 : 0;
 }
 
-/* Of . and .. and / the own names say nothing. */
+/* Returns the offset at which the stored names begin: at the folder's name, or after it for . and .. and /. */
 static size_t name_of_tree(const char *path)
 {
     size_t base = picks_base(path);
@@ -153,7 +155,7 @@ static size_t name_of_tree(const char *path)
     return name[0] != '\0' && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 ? base : strlen(path) + 1;
 }
 
-/* A folder that is named, if it has a name of its own. */
+/* Adds a folder of the command line, unless it is . or .. or /. */
 static int add_top(struct picks *picks, const char *plain)
 {
     size_t name_at = name_of_tree(plain);
@@ -205,7 +207,7 @@ bool picks_collide(const struct picks *picks, const struct pick **a, const struc
     bool found = false;
 
     if (sorted == NULL)
-        return false; /* what is sent next fails, too, and says so */
+        return false; /* out of memory: the caller's next allocation fails, too, and reports it */
     for (size_t i = 0; i < picks->count; i++)
         sorted[i] = &picks->list[i];
     qsort(sorted, picks->count, sizeof(const struct pick *), compare_names);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Drawing the bar. */
+/* progress.c - draws the bar; see progress.h. */
 #include "progress.h"
 
 #include <stdio.h>
@@ -11,11 +11,11 @@
 
 #define WIDTH 10        /* characters of the bar */
 #define TEXT 40         /* bytes of a number with its unit */
-#define DAYS_MAX 8.64e6 /* seconds; an estimate of 100 days is none */
+#define DAYS_MAX 8.64e6 /* seconds: 100 days; a longer estimate is not shown */
 #define INTERVAL 0.1    /* seconds between two drawings */
-#define WIPE "\r\x1b[K" /* to the start of the line, and clear it */
+#define WIPE "\r\x1b[K" /* moves to the start of the line and clears it */
 
-/* Between two characters. */
+/* Truncates the name to PROGRESS_NAME bytes, between two UTF-8 characters. */
 static void cut_name(char *name)
 {
     size_t length = PROGRESS_NAME;
@@ -49,7 +49,8 @@ static const char *bytes_text(uint64_t bytes, char out[TEXT])
     return out;
 }
 
-/* rate: how much of what is left is done in a second. Nothing where no estimate is possible. */
+/* Writes the remaining time as text, or an empty string if no estimate is possible. rate: units of `left` in a
+ * second. */
 static const char *left_text(uint64_t left, double rate, char out[TEXT])
 {
     double seconds = rate > 0 ? (double)left / rate : DAYS_MAX;

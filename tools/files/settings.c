@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Options, each with what it may be. See settings.h. */
+/* settings.c - parses options and checks their values. See settings.h. */
 #include "settings.h"
 
 #include <getopt.h>

@@ -15,7 +15,7 @@ struct settings {
     int of_one;    /* maximum connections of one host */
 };
 
-/* Exits if the command line is invalid, or after --help or --version. */
+/* Parses the command line. Exits if it is invalid, or after --help or --version. */
 struct settings settings_read(int argc, char **argv);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Two parcels in turn: while the server stores one, the next one is read and sent. See shipping.h. */
+/* shipping.c - uses two parcels alternately: while the server stores one, the next one is filled and sent. See
+ * shipping.h. */
 #include "shipping.h"
 
 #include <stdlib.h>
@@ -12,11 +13,11 @@ struct shipping {
     struct outlet *outlet;
     struct picks *picks;
     struct account *account;
-    struct parcel *parcels;   /* two */
-    unsigned turn;            /* the parcel that is filled next; the other one was sent, or is empty */
-    size_t next;              /* the pick that is read next */
-    struct progress progress; /* of all files; a large one draws its own */
-    bool is_over;             /* the server can't be reached */
+    struct parcel *parcels; /* two */
+    unsigned turn;          /* its lowest bit: the parcel that is filled; the other one was sent or is empty */
+    size_t next;            /* index of the pick to read next */
+    struct progress progress; /* of all files; a large file has its own bar */
+    bool is_over;             /* the server is unreachable */
 };
 
 static void settle_pick(struct shipping *s, struct pick *pick, int result)
@@ -61,7 +62,8 @@ static void empty_parcel(struct parcel *parcel)
     parcel->count = parcel->answered = 0;
 }
 
-/* The first one without a reply has failed, and those behind it are sent again, by another connection. */
+/* `pick`, the first file without a reply, has failed: closes the connection; the files after it are sent again on a new
+ * one. */
 static void start_over(struct shipping *s, struct pick *pick)
 {
     settle_pick(s, pick, -1);
@@ -85,7 +87,7 @@ static bool has_connection(struct shipping *s, struct pick *pick)
     return false;
 }
 
-/* Receives all replies to the parcel that was sent. False: one has failed. */
+/* Receives all replies to the parcel that was sent. Returns false if a file has failed. */
 static bool finish_sent(struct shipping *s)
 {
     struct parcel *parcel = sent_parcel(s);
@@ -103,7 +105,7 @@ static bool finish_sent(struct shipping *s)
     return true;
 }
 
-/* Sends what was filled, and then takes the replies to the one before it. */
+/* Sends the filled parcel, then receives the replies to the previous one. */
 static bool send_filled(struct shipping *s)
 {
     struct parcel *parcel = filling_parcel(s);
@@ -131,7 +133,7 @@ static void send_large(struct shipping *s, struct pick *pick)
     s->next++;
 }
 
-/* What is printed is in the order of the files. */
+/* Reports a failure after the results of all earlier files, so that results are printed in order. */
 static void fail_in_order(struct shipping *s, struct pick *pick)
 {
     if (!send_filled(s) || !finish_sent(s))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* shipping.h - sends all files that exs-put was asked for: small ones in parcels, of which two are under way, and each
- * larger one by itself. */
+/* shipping.h - sends all files of exs-put's command line: small ones in parcels, with two parcels in flight, and each
+ * larger file separately. */
 #ifndef FILES_SHIPPING_H
 #define FILES_SHIPPING_H
 
@@ -8,10 +8,10 @@
 #include "outlet.h"
 #include "picks.h"
 
-/* Sends each pick, and accounts for it. A connection that failed is replaced by another one; if the server can't be
- * reached, the rest is left out. 0; -1: there is no memory. */
+/* Sends each pick, and accounts for it. A failed connection is replaced by a new one; if the server is unreachable, the
+ * remaining picks are accounted as left out. Returns 0, or -1 if memory allocation failed. */
 int shipping_send(struct outlet *outlet, struct picks *picks, struct account *account);
-/* The picks that are not settled were not tried. */
+/* Accounts for the picks that are not settled as left out. */
 void shipping_leave_out(struct account *account, const struct picks *picks);
 
 #endif

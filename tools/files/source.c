@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Opening, and comparing with what was there then. See source.h. */
+/* source.c - opens a file, and detects changes by comparing its status. See source.h. */
 #include "source.h"
 
 #include <errno.h>
@@ -29,8 +29,8 @@ static int open_below(int top, const char *found)
     return fd;
 }
 
-/* A user who can write to a folder may replace a name after it was listed. Therefore no symbolic link is followed below
- * the path that the user named, and only regular files are opened. */
+/* Another user with write permission on a folder may replace a name after the folder was read. Therefore symbolic links
+ * below the path of the command line are not followed, and only regular files are opened. */
 static int open_found(const char *path, size_t named)
 {
     char *name = strndup(path, named);
@@ -49,7 +49,7 @@ static bool is_another_one(int error)
     return error == ENOENT || error == ENOTDIR || error == ELOOP || error == EISDIR;
 }
 
-/* O_NONBLOCK: a FIFO is refused, not waited for. */
+/* O_NONBLOCK: open() does not block on a FIFO, which is refused later. */
 static int open_file(struct source *source, const char *path, size_t named, struct client *client)
 {
     bool is_stdin = strcmp(path, PICKS_STDIN) == 0;
@@ -66,7 +66,7 @@ static int open_file(struct source *source, const char *path, size_t named, stru
     return client_failed(client, is_stdin ? "cannot keep standard input where TMPDIR says" : "cannot open");
 }
 
-/* In /sys the size of a file is a page, whatever it has. */
+/* Whether the reported size is meaningless: in /sys it is a page for each file. */
 static bool has_made_up_size(int fd)
 {
     struct statfs status;
@@ -74,7 +74,7 @@ static bool has_made_up_size(int fd)
     return fstatfs(fd, &status) == 0 && (status.f_type == SYSFS_MAGIC || status.f_type == DEBUGFS_MAGIC);
 }
 
-/* A copy has a size. The file's permissions and time are those that are sent. */
+/* Replaces the file by a copy, which has a known size. `status` keeps the permissions and time of the original. */
 static int replace_by_copy(struct source *source, struct client *client)
 {
     int copy = spool_copy(source->fd);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Blocks of the file, as far as they are in the buffer. See sparse.h. */
+/* sparse.c - finds runs of zero blocks, aligned to the file's blocks. See sparse.h. */
 #include "sparse.h"
 
 #include <stdbool.h>
@@ -13,7 +13,7 @@ static bool is_zero(const unsigned char *bytes, size_t length)
     return bytes[0] == 0 && memcmp(bytes, bytes + 1, length - 1) == 0;
 }
 
-/* How many of the bytes are alike: all in blocks of zeros, or all in other blocks. */
+/* Returns the length of the first run: bytes in blocks of zeros (sets *is_hole), or bytes in other blocks. */
 static size_t measure_run(const void *bytes, size_t length, uint64_t offset, bool *is_hole)
 {
     const unsigned char *next = bytes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Links by a rename, folders in place. See special.h. */
+/* special.c - creates a link under a temporary name and renames it; creates folders in place. See special.h. */
 #include "special.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "leftovers.h"
 #include "permits.h"
 
-enum { NAMES_MAX = 10000 }; /* temporary names that are tried */
+enum { NAMES_MAX = 10000 }; /* maximum temporary names that are tried */
 
 static void keep_time(int folder, const char *name, const struct transfer_header *header)
 {
@@ -65,8 +65,8 @@ int special_make_link(int directory, const char *name, const struct transfer_hea
     return result;
 }
 
-/* Not by a descriptor that is only a place. The set-group-ID bit, which a folder has from the one that it is in,
- * stays. */
+/* `folder` may be O_PATH, for which fchmod() fails. The set-group-ID and sticky bits stay: a folder may have inherited
+ * the former from its parent. */
 static int set_details(int folder, const struct transfer_header *header, mode_t permitted)
 {
     int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

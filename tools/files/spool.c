@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Copying to the end; see spool.h. */
+/* spool.c - copies a stream to an unnamed file; see spool.h. */
 #include "spool.h"
 
 #include <errno.h>

@@ -3,14 +3,15 @@
 #ifndef FILES_SPOOL_H
 #define FILES_SPOOL_H
 
-/* Whether this file, whose size is 0, contains bytes, as files in /proc do. -1 and errno: it can't be read. */
+/* Whether this file, whose size is 0, contains bytes, as files in /proc do. Returns -1 and errno if it cannot be
+ * read. */
 int spool_hides_bytes(int fd);
 
-/* Returns the descriptor of a copy of what there is to read, without a name, in the folder TMPDIR (or /tmp). -1 and
- * errno. */
+/* Copies all bytes of a descriptor to an unnamed file in the folder TMPDIR (or /tmp). Returns the descriptor of the
+ * copy, or -1 and errno. */
 int spool_copy(int from);
-/* Returns a descriptor: of standard input itself if that is a file at offset 0, else of a copy without a name, in the
- * folder TMPDIR (or /tmp). -1 and errno. */
+/* Returns a descriptor of standard input if that is a file at offset 0, else of a copy, see spool_copy(); or -1 and
+ * errno. */
 int spool_open(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Writing files into one directory, whole or not at all. */
+/* store.c - writes files below one directory, each completely or not at all; see store.h. */
 #include "store.h"
 
 #include <errno.h>
@@ -18,8 +18,8 @@
 #include "special.h"
 #include "sparse.h"
 
-#define RESERVE_MAX (UINT64_C(1) << 30) /* bytes of the disk that are left to other programs, or a ... */
-#define RESERVE_SHARE 20                /* ... part of it, if that is less */
+#define RESERVE_MAX (UINT64_C(1) << 30) /* bytes of the disk that stay free for other programs */
+#define RESERVE_SHARE 20                /* if less, one part in this number of the free space */
 
 static uint64_t free_bytes(const struct statvfs *status)
 {
@@ -60,7 +60,7 @@ int store_open(struct store *store, const char *path, const struct store_limits 
         errno = EBUSY;
         goto failed;
     }
-    /* Where the file system can't do that to a folder each client would hear of a failure. */
+    /* Calls fsync() once at the start: on a file system without fsync() of folders each file would fail. */
     if ((!limits->syncs || fsync(store->directory) == 0) && leftovers_remove(store->directory) == 0 &&
         set_limits(store, limits) == 0)
         return 0;
@@ -82,7 +82,7 @@ void store_close(struct store *store)
     errno = saved;
 }
 
-/* Drops kept files until there is space for this number of bytes and files. */
+/* Drops kept files until the limits permit this number of further bytes and files. */
 static void make_room(struct store *store, uint64_t bytes, uint64_t files)
 {
     const struct store_limits *limits = &store->limits;
@@ -115,7 +115,7 @@ const char *store_refuses(const struct store *store, uint64_t size, uint64_t the
     return room;
 }
 
-/* Another program may have put files of such names there: then the next number is tried. */
+/* Tries numbers until a name is free: another program may have created files with such names. */
 static int open_temporary(struct incoming *file)
 {
     struct store *store = file->store;
@@ -128,8 +128,8 @@ static int open_temporary(struct incoming *file)
     return file->fd == -1 ? -1 : 0;
 }
 
-/* In the folder that the file goes to, or in the last one on its path that exists: it then has the group and the ACL
- * of that folder, and is on its file system, so that a rename gives it its name. */
+/* Creates the temporary file in the target folder, or in the last folder on its path that exists. The file then has
+ * the group and the ACL of that folder, and is on its file system, so that it can be renamed. */
 static int create_temporary(struct incoming *file)
 {
     struct store *store = file->store;
@@ -180,7 +180,7 @@ int store_begin(struct store *store, struct incoming *file, const char *name,
     file->written = 0;
     file->fd = file->folder = -1;
     make_room(store, 0, 1);
-    if (store->files >= store->limits.files) { /* store_refuses() has reported this */
+    if (store->files >= store->limits.files) { /* store_refuses() gives the client the reason */
         errno = EDQUOT;
         return -1;
     }
@@ -216,14 +216,14 @@ int store_special(struct store *store, const char *name, const struct transfer_h
     return result == 0 && store->limits.syncs ? folders_sync(store->directory, name) : result;
 }
 
-/* The disk begins with what was written, so that less is left when all of it is to be there. */
+/* Starts writing these bytes to the disk, so that fsync() at the end takes less time. */
 static void begin_to_sync(const struct incoming *file, uint64_t offset, size_t length)
 {
     if (file->store->limits.syncs)
         sync_file_range(file->fd, (off_t)offset, (off_t)length, SYNC_FILE_RANGE_WRITE);
 }
 
-/* The disk, or what this user may have of it. */
+/* Whether the disk is full, or the user's quota exceeded. */
 static bool is_full(int error)
 {
     return error == ENOSPC || error == EDQUOT;
@@ -235,7 +235,8 @@ int store_write(struct incoming *file, const void *data, size_t length, uint64_t
     const char *next = data;
 
     make_room(store, length, 0);
-    if (length > store->limits.total - store->bytes) { /* others have arrived since */
+    if (length >
+        store->limits.total - store->bytes) { /* other files were received since the check of this one */
         errno = EDQUOT;
         return -1;
     }
@@ -263,8 +264,8 @@ int store_rewind(struct incoming *file)
     return ftruncate(file->fd, 0);
 }
 
-/* Has another file the temporary name? A server that took the directory for its own, on another host say, has
- * removed ours then, and given the name away. 0 or 1, or -1 and errno. */
+/* Whether the temporary name belongs to another file: 0 or 1, or -1 and errno. That is so if another server, for
+ * example on another host, has opened the same directory, removed this file as a leftover, and used its name again. */
 static int is_anothers(const struct incoming *file)
 {
     struct stat status;
@@ -274,7 +275,7 @@ static int is_anothers(const struct incoming *file)
     return status.st_dev != file->device || status.st_ino != file->inode;
 }
 
-/* 0, or -1 and errno: ESTALE if the temporary name belongs to another file, or to none. */
+/* Returns 0, or -1 and errno: ESTALE if the temporary name belongs to another file or does not exist. */
 static int check_temporary(const struct incoming *file)
 {
     int other = is_anothers(file);
@@ -294,7 +295,7 @@ static void close_folder(struct incoming *file)
     errno = saved;
 }
 
-/* What it has taken is there for others. */
+/* Removes the temporary file, and releases its bytes and its place in the limits. */
 static void give_back(struct incoming *file)
 {
     int saved = errno;
@@ -307,8 +308,8 @@ static void give_back(struct incoming *file)
     errno = saved;
 }
 
-/* The permissions of the client's file, but for those that no file may have here; where a file system keeps no
- * such thing, the file is stored without. */
+/* Sets the permissions of the client's file, except those that files may not have here, and its time. Errors are
+ * ignored: some file systems do not support them. */
 static void keep_details(const struct incoming *file)
 {
     const struct transfer_header *header = &file->header;
@@ -317,11 +318,11 @@ static void keep_details(const struct incoming *file)
 
     fchmod(file->fd, (header->version == TRANSFER_PLAIN ? 0666 : header->mode) & file->permitted);
     if (header->version == TRANSFER_PLAIN)
-        return; /* no times came */
+        return; /* version 1 has no time */
     futimens(file->fd, times);
 }
 
-/* *named: it has it, also where that may not be on the disk. */
+/* Renames the file. Returns 0, or -1 and errno. *named: the rename succeeded, also if syncing it failed. */
 static int give_name(struct incoming *file, bool *named)
 {
     struct store *store = file->store;
@@ -354,7 +355,7 @@ int store_commit(struct incoming *file)
     file->fd = -1;
     bool synced = !file->store->limits.syncs || fsync(fd) == 0, named = false;
 
-    /* Some file systems report a failed write only here. */
+    /* Some file systems report a failed write only on close. */
     if (close(fd) == 0 && synced && check_temporary(file) == 0 && give_name(file, &named) == 0) {
         close_folder(file);
         return 0;

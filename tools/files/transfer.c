@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The bytes of the transfer protocol: fixed widths, big-endian, nothing taken on trust. */
+/* transfer.c - encodes and decodes the transfer protocol, and checks all that is decoded; see transfer.h. */
 #include "transfer.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "tools/common/bytes.h"
 
 #define MAGIC UINT32_C(0x45585346)       /* "EXSF" */
-#define YEAR_10000 INT64_C(253402300800) /* seconds after 1970 */
+#define YEAR_10000 INT64_C(253402300800) /* seconds since 1970 */
 
 void transfer_put_details(unsigned char out[TRANSFER_DETAILS], const struct transfer_header *header)
 {
@@ -72,7 +72,7 @@ const char *transfer_read_details(const unsigned char in[TRANSFER_DETAILS], stru
 {
     uint64_t mode = bytes_get(in, 2), flags = bytes_get(in + 2, 2);
 
-    header->mode = mode & 0777; /* no received file runs as its owner */
+    header->mode = mode & 0777; /* set-user-ID and similar bits are ignored */
     header->asks = (flags & TRANSFER_ASKS) != 0;
     header->kind = (flags & TRANSFER_IS_LINK) != 0     ? TRANSFER_LINK
                    : (flags & TRANSFER_IS_FOLDER) != 0 ? TRANSFER_FOLDER
@@ -165,7 +165,7 @@ static bool ends_with(const char *name, size_t length, const char *end)
     return length >= bytes && memcmp(name + length - bytes, end, bytes) == 0;
 }
 
-/* A server that took one of these names would take a file for an unfinished one. */
+/* Whether this is the name of an unfinished file of exs-get or exs-serve, which a complete file must not have. */
 static bool is_temporary(const char *name, size_t length)
 {
     return ends_with(name, length, ".exs-part") ||

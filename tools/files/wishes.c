@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One folder after the other, each in the order of names. See wishes.h. */
+/* wishes.c - lists folders one after the other, each sorted by name. See wishes.h. */
 #include "wishes.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "tools/common/terminal.h"
 
-/* What a folder has. Owned by the function that lists it. */
+/* The entries of a folder. Owned by the function that lists it. */
 struct listing {
     struct listed {
         struct transfer_entry entry;
@@ -96,7 +96,8 @@ static int no_memory(struct fetch *fetch)
 static int add_folder(struct picks *picks, struct fetch *fetch, const char *name, size_t name_at,
                       const struct listing *listing);
 
-/* Takes path over. One that the server does not list is no reason to go without the others. */
+/* Adds the contents of a folder. If the server refuses to list it, adds it as a problem and continues with the others.
+ * Takes ownership of path. */
 static int add_inner(struct picks *picks, struct fetch *fetch, char *path, size_t name_at)
 {
     struct listing listing = {0};
@@ -139,7 +140,7 @@ static int add_entry(struct picks *picks, struct fetch *fetch, char *path, size_
     return 0;
 }
 
-/* A folder follows what is in it, so that this does not change its time. */
+/* Adds a folder after its contents, because storing these would change its time. */
 static int add_inner_folder(struct picks *picks, struct fetch *fetch, char *path, size_t name_at,
                             const struct listed *listed)
 {
@@ -166,7 +167,7 @@ static bool is_wanted(const struct picks *picks, const struct listed *listed)
            (listed->entry.kind != TRANSFER_LINK || (picks->takes & PICKS_LINKS) != 0);
 }
 
-/* Where its name is too long, or it is too deep, there is no need to ask for it. */
+/* Adds an entry of a list. A path that is too long or too deep is added as a problem, and is not requested. */
 static int add_listed(struct picks *picks, struct fetch *fetch, const char *folder, const struct listed *listed,
                       size_t name_at)
 {
@@ -193,7 +194,7 @@ static int add_folder(struct picks *picks, struct fetch *fetch, const char *name
     return result;
 }
 
-/* A folder that was named. */
+/* Adds a folder of the command line. */
 static int add_itself(struct picks *picks, struct fetch *fetch, const char *name,
                       const struct transfer_entry *folder)
 {
@@ -231,7 +232,7 @@ static void print_line(FILE *out, const char *name, const struct listed *listed)
                 listed->entry.kind == TRANSFER_LINK ? "@" : "");
 }
 
-/* With the folder's name, so that it can be asked for by that. */
+/* Prints the path with the folder's name, so that it can be passed to exs-get. */
 static void print_json(FILE *out, const char *name, const struct listed *listed)
 {
     char path[TRANSFER_PATH_MAX + TRANSFER_NAME_MAX + 2];

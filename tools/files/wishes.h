@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* wishes.h - the list of files that exs-get gets: those that its command line names, and those that a server lists
- * below. */
+/* wishes.h - the list of files that exs-get requests ("wishes"): those on its command line, and those that a server
+ * lists in their folders. */
 #ifndef FILES_WISHES_H
 #define FILES_WISHES_H
 
@@ -10,14 +10,14 @@
 #include "fetch.h"
 #include "picks.h"
 
-/* Removes the slashes at both ends of name, in place. "/", all that is served, becomes the empty name. */
+/* Removes the slashes at both ends of name, in place. "/", the served directory, becomes the empty name. */
 void wishes_plain(char *name);
-/* Adds the file with this plain name. -1 and errno. */
+/* Adds the file with this name, which wishes_plain() has processed. Returns -1 and errno on failure. */
 int wishes_add(struct picks *picks, const char *name);
-/* Adds a file; or, of a folder, all files below it. Their names begin with the folder's name, but for the empty name.
- * -1 and sets the client's error. */
+/* Adds a file or, for a folder, all files below it. Their names begin with the name of the folder, unless that is
+ * empty. On failure returns -1 and sets the client's error. */
 int wishes_add_tree(struct picks *picks, struct fetch *fetch, const char *name);
-/* Prints a line for each entry of a folder, or for a file: its size and name, as text or JSON. */
+/* Prints a line for each entry of a folder, or for a single file: its size and name, as text or JSON. */
 int wishes_list(FILE *out, struct fetch *fetch, const char *name, bool json);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * EXS between a program and a peer who do what bytes say, on a device in memory: the fuzzer's own harness
- * (check/fuzz/core.c), with some thousand random inputs, the same in every run.
+ * test_scripted.c - EXS between an application and a peer that both do what a byte string says, on the device
+ * in memory. This is the fuzzer's harness (check/fuzz/core.c) with some thousand random inputs, which are the
+ * same in each run.
  */
 #include "check/fuzz/input.h"
 #include "check/fuzz/mock.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_stream.c - what a connection delivers under any mixture of operations: the bytes that were
- * sent, in order, once (a); nothing written into a buffer behind what was received into it, nor after
- * its receive is complete (b); and no deadlock while both sides send and nobody receives (e).
+ * test_stream.c - what a connection delivers under any mixture of operations: the bytes that were sent, in
+ * order, once (a); nothing is written into a buffer behind the received bytes, or after its receive has
+ * completed (b); no deadlock while both sides send and neither receives (e).
  *
- * Every run prints its seed; EXS_SEED=... repeats it, EXS_LONG=1 spends a minute on each test.
+ * Each run prints its random seed. EXS_SEED=... repeats a run; EXS_LONG=1 spends a minute on each test.
  */
 #include "check/support/support.h"
 
-#define SLOTS 16 /* most operations of one direction at once */
+#define SLOTS 16 /* most concurrent operations of one direction */
 #define USUAL_MOST (256 * KIB)
 
 struct slot { /* one operation and its buffer */
@@ -16,31 +16,31 @@ struct slot { /* one operation and its buffer */
     exs_mhandle_t region; /* or NULL */
     size_t room;          /* bytes of the buffer */
     size_t length;        /* bytes of the operation; 0: free */
-    size_t got;           /* bytes received at its last use: behind them is canary */
+    size_t got;           /* bytes received at its last use; canary bytes follow */
     int flags;
     uint64_t number;
 };
 
 struct way { /* one direction of one socket */
     struct slot slots[SLOTS];
-    size_t most;     /* bytes of one operation */
-    int at_once;     /* operations posted together, 1 to SLOTS */
-    uint64_t posted; /* operations */
-    uint64_t done;   /* operations */
+    size_t most;     /* bytes of the longest operation */
+    int at_once;     /* most pending operations, 1 to SLOTS */
+    uint64_t posted; /* number of operations */
+    uint64_t done;   /* number of operations */
     uint64_t bytes;  /* of the stream, so far */
-    uint64_t total;  /* bytes that the stream will have */
+    uint64_t total;  /* of the stream, in the end */
     uint64_t seed;   /* of its pattern */
-    bool over;       /* the last one is posted (out), the end was received (in) */
+    bool over;       /* the last send was posted (out), or the end of stream was received (in) */
 };
 
 struct end { /* one socket and its part of the test; owned by the thread that runs it */
     int socket;
-    bool packets; /* SEQPACKET */
+    bool packets; /* SOCK_SEQPACKET */
     struct inbox *box;
     struct chance chance;
     struct way out, in;
-    bool shut;      /* for writing, with an event */
-    int hesitation; /* post only one time out of so many */
+    bool shut;      /* shut down for writing, with an event */
+    int hesitation; /* posts an operation once in this many attempts */
 };
 
 /* ---- Buffers ------------------------------------------------------------------------- */
@@ -71,7 +71,7 @@ static void way_free(struct way *w)
     }
 }
 
-/* Mostly small and middling sizes; one in 200 as large as 64 MiB, where the test has time for it. */
+/* Mostly short and medium sizes; one in 200 is up to 64 MiB, if the test has time for it. */
 static size_t draw_size(struct end *e, const struct way *w)
 {
     if (w->most > USUAL_MOST && chance_below(&e->chance, 200))
@@ -118,7 +118,7 @@ static void post_recv(struct end *e)
     struct way *w = &e->in;
     struct slot *s = &w->slots[w->posted % SLOTS];
 
-    if (s->buffer) /* since its receive was complete nothing may have come */
+    if (s->buffer) /* nothing may have been written since its receive completed */
         same_bytes(s->buffer, s->room, CANARY);
     size_t length = draw_size(e, w);
     slot_make_room(e, s, length);
@@ -128,7 +128,7 @@ static void post_recv(struct end *e)
     must(exs_recv(e->socket, s->buffer, length, s->flags, e->box->queue, s, s->region));
 }
 
-/* The sizes of the peer's packets, drawn here again, tell what should have come. */
+/* The expected size is that of the peer's packet, which is drawn here from the same random numbers. */
 static void received(struct end *e, const exs_event_t *event)
 {
     struct way *w = &e->in;
@@ -151,7 +151,7 @@ static void received(struct end *e, const exs_event_t *event)
 
 /* ---- Both ---------------------------------------------------------------------------- */
 
-/* Both ends draw the same two directions from the seed, and each its own habits. */
+/* Both ends draw the two directions from the same seed, and each draws its own habits. */
 static void end_open(struct end *e, int socket, struct inbox *box, uint64_t seed, size_t most, bool second)
 {
     struct chance both = {seed ^ 0x123456789};
@@ -166,7 +166,7 @@ static void end_open(struct end *e, int socket, struct inbox *box, uint64_t seed
         w->most = w == &e->out ? send_most : recv_most;
         w->at_once = 1 + (int)chance_below(&e->chance, SLOTS);
         w->seed = seed + (uint64_t)i;
-        /* Not a million operations of one byte */
+        /* not a million operations of one byte */
         w->total = most ? 3 * most : 1 + chance_size(&both, 0, least < 8 * KIB ? 1000 * least : 8 * MIB);
     }
 }
@@ -176,7 +176,7 @@ static bool end_is_over(const struct end *e)
     return e->shut && e->in.over && e->out.done == e->out.posted && e->in.done == e->in.posted;
 }
 
-/* Post something, or nothing, as chance will have it. */
+/* Posts an operation, or none, at random. */
 static void end_post(struct end *e, bool may_receive)
 {
     int out = (int)(e->out.posted - e->out.done), in = (int)(e->in.posted - e->in.done);
@@ -211,7 +211,7 @@ static void end_event(struct end *e, const exs_event_t *event)
         ck_abort_msg("nobody asked for this %s", exs_strevent(event->exs_evt_type));
 }
 
-/* Give the events of a box to the end whose socket it is. */
+/* Passes a box's events to the end whose socket it is. */
 static void deliver(struct inbox *box, struct end *ends, int count)
 {
     for (int i = 0; i < box->count; i++) {
@@ -238,7 +238,7 @@ static void ends_close(struct end *ends, int count)
     }
 }
 
-/* Nobody receives until both have sent all they may, where quiet_start says so. */
+/* Runs the ends. With `quiet_start` neither end receives before both have sent all that they may. */
 static void run_ends(struct end *ends, int count, bool quiet_start)
 {
     struct inbox *box = ends[0].box;
@@ -251,7 +251,7 @@ static void run_ends(struct end *ends, int count, bool quiet_start)
             end_post(&ends[i], receive);
             full = full && end_is_full(&ends[i], receive);
         }
-        /* Every operation that may wait is waiting: then so do we. */
+        /* all operations that may wait are waiting, so this thread waits, too */
         inbox_pump(box, full ? (receive ? 500 : 50) : 0);
         if (box->count || (box->beside && box->beside->count))
             moved = seconds_now();
@@ -309,7 +309,7 @@ START_TEST(large_mixture)
 }
 END_TEST
 
-/* Both send far more than any ring buffer holds, for a while nobody receives, then both do. */
+/* Both ends send far more than a receive ring holds. For a while neither receives, then both do. */
 START_TEST(no_deadlock)
 {
     struct pair pair;
@@ -346,7 +346,7 @@ START_TEST(no_deadlock)
 }
 END_TEST
 
-/* More operations at once than any device has room for, one byte each, and none received yet. */
+/* More one-byte operations than any device has queue entries for; none is received yet. */
 START_TEST(no_deadlock_of_small_sends)
 {
     struct pair pair;
@@ -452,7 +452,7 @@ static void recv_packet(struct pair *pair, struct packets *p)
     must(exs_recv(pair->server, p->buffers[i], p->room[i], 0, pair->server_box->queue, p->buffers[i], NULL));
 }
 
-/* Each packet is one receive's: whole, or cut and said to be. */
+/* Each receive gets one packet: whole, or truncated with MSG_TRUNC. */
 static void packet_came(struct packets *p, const exs_event_t *event, uint64_t seed)
 {
     int i = (int)(p->done % SLOTS);

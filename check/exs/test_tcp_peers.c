@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_tcp_peers.c - peers of the tcp link that complete the handshake as an EXS does, and then write what no EXS
- * writes, or too little of it, or read nothing. Such a peer breaks its own connection, with one error, and no other:
- * a good client is served before and after each of its steps, and no descriptor is left of it.
+ * test_tcp_peers.c - peers of the tcp link that complete the handshake like an EXS peer and then write invalid
+ * or incomplete frames, or read nothing. Such a peer breaks its own connection, with one error, and no other
+ * one: the server serves a good client before and after each step, and keeps no descriptor.
  *
- * The peer is a plain socket, which has no EXS behind it.
+ * The peer is a plain TCP socket.
  */
 #include "check/support/support.h"
 
@@ -98,7 +98,7 @@ static void await_input(int fd)
     ck_assert_int_eq(poll(&wait, 1, 0), 1);
 }
 
-/* The message that comes next is of this type. */
+/* Receives the next message, which has this type. */
 static struct cm_message hear_message(int fd, enum cm_type type)
 {
     uint8_t bytes[CM_SIZE_MAX];
@@ -124,7 +124,7 @@ static void put_hello(struct cm_message *message)
     message->private_length = HELLO_SIZE;
 }
 
-/* What this end says of its queue pair. */
+/* A message with the parameters of this end's queue pair. */
 static struct cm_message message_of(enum cm_type type)
 {
     return (struct cm_message){.type = type,
@@ -138,7 +138,8 @@ static struct cm_message message_of(enum cm_type type)
                                .rnr_retry_count = 7};
 }
 
-/* Connects as an EXS would that has the tcp link or hasn't. Returns the peer's socket, and the server's in *server. */
+/* Connects as an EXS peer with or without the tcp link does. Returns the peer's socket, and the server's in
+ * *server. */
 static int connect_by(bool tcp, int *server)
 {
     struct cm_message request = message_of(CM_REQ);
@@ -161,7 +162,7 @@ static int connect_peer(int *server)
     return connect_by(true, server);
 }
 
-/* ---- Peers of earlier releases, which know nothing of this link, and have the others ---- */
+/* ---- Peers of earlier releases, which support the other links only ---------------------- */
 
 static unsigned count_by_udp(void)
 {
@@ -212,9 +213,9 @@ START_TEST(older_server)
 }
 END_TEST
 
-/* ---- What it does ---- */
+/* ---- What the peer does ---- */
 
-/* It writes this, and the server is told that the connection is broken, although the peer stays. */
+/* Writes an invalid frame. The server's connection breaks although the peer's socket stays open. */
 static void say_garbage(int fd, int kind)
 {
     static const char text[] = "GET / HTTP/1.1\r\n\r\n";
@@ -223,13 +224,13 @@ static void say_garbage(int fd, int kind)
     case 0:
         say(fd, text, sizeof text);
         break;
-    case 1: /* the longest length there is */
+    case 1: /* the longest possible length */
         say_header(fd, TCP_FRAME_PACKET, 0xffffff, 0);
         break;
     case 2:
         say_header(fd, TCP_FRAME_PACKET, 0, 0);
         break;
-    case 3: /* an acknowledgement without its mark */
+    case 3: /* an acknowledgement without its flag */
         say_header(fd, TCP_FRAME_PACKET, TCP_PACKET_MIN, 1);
         break;
     case 4:
@@ -258,7 +259,7 @@ START_TEST(garbage)
 }
 END_TEST
 
-/* A frame that comes byte by byte, and never all of it: nothing is said of that, until the peer is gone. */
+/* A frame arrives byte by byte and never completely. No error is reported before the peer closes. */
 START_TEST(part_of_a_frame)
 {
     static const uint32_t lengths[] = {100, TCP_PACKET_MAX};
@@ -282,7 +283,7 @@ START_TEST(part_of_a_frame)
 }
 END_TEST
 
-/* What it doesn't read waits where it is: in the application's memory, as far as the socket doesn't take it. */
+/* The peer reads nothing. Its data wait in the application's buffers, as far as the socket does not take them. */
 START_TEST(reads_nothing)
 {
     int server, fd = connect_peer(&server);
@@ -299,7 +300,7 @@ START_TEST(reads_nothing)
 }
 END_TEST
 
-/* Many that have said all but a first frame, and half a header of that. */
+/* Many peers send no complete frame, only a part of a header. */
 START_TEST(many_say_nothing)
 {
     static int peers[SILENT], servers[SILENT];
@@ -326,7 +327,7 @@ int main(void)
     TCase *tcase = add_bare_case(suite, "peers", 30);
 
     if (on_rdma())
-        return 77; /* only the embedded device has this link */
+        return 77; /* only the software device has this link */
     tcase_add_checked_fixture(tcase, begin, end_of_it);
     tcase_add_test(tcase, older_client);
     tcase_add_test(tcase, older_server);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_transfer.c - exs_send and exs_recv, and their blocking names, one transfer at a time: every
- * size, registered or not, what a stream and a sequence of packets each promise, and the flags.
- * (test_stream.c has them in every mixture.)
+ * test_transfer.c - exs_send and exs_recv, and their blocking forms, one transfer at a time: every size,
+ * registered or not, the guarantees of streams and of packet sequences, and the flags. (test_stream.c tests
+ * mixtures.)
  */
 #include "check/support/support.h"
 
 static const size_t sizes[] = {1, 100, 8191, 8192, 8193, 64 * KIB, MIB, 64 * MIB};
 
-/* The loop index of a test, as its parts: 8 kinds. */
+/* The parts of a test's loop index: 8 kinds. */
 static int family_of(int i)
 {
     return i & 1 ? AF_INET6 : AF_INET;
@@ -24,7 +24,7 @@ static bool is_registered(int i)
     return i & 4;
 }
 
-struct buffers { /* two buffers of the largest size, with regions where the test wants them */
+struct buffers { /* two buffers of the largest size, with regions if the test needs them */
     char *out, *in;
     exs_mhandle_t out_region, in_region;
 };
@@ -98,7 +98,7 @@ START_TEST(every_size)
 }
 END_TEST
 
-struct sender { /* a thread that sends every size, blocking */
+struct sender { /* a thread that sends every size with blocking calls */
     struct pair pair;
     struct buffers b;
     int kind;
@@ -125,7 +125,7 @@ static void *send_every_size(void *arg)
 START_TEST(every_size_blocking)
 {
     struct sender s = {.kind = _i};
-    bool all = type_of(_i) == SOCK_STREAM; /* a packet is always whole */
+    bool all = type_of(_i) == SOCK_STREAM; /* a packet always arrives whole */
 
     buffers_open(&s.b, is_registered(_i));
     pair_open_blocking(&s.pair, family_of(_i), type_of(_i));
@@ -215,7 +215,7 @@ START_TEST(waitall_gathers)
 }
 END_TEST
 
-/* Without MSG_WAITALL a receive ends with the first bytes, and takes none that are not there. */
+/* Without MSG_WAITALL a receive completes with the first bytes that arrive. */
 START_TEST(receive_takes_what_comes)
 {
     struct pair pair;
@@ -242,7 +242,7 @@ START_TEST(receive_takes_what_comes)
 }
 END_TEST
 
-/* A receive as long as what many small sends bring; many receives for one long send. */
+/* One long receive gets many short sends; many receives get one long send. */
 START_TEST(no_boundaries)
 {
     struct pair pair;
@@ -296,7 +296,8 @@ START_TEST(one_send_one_receive)
 }
 END_TEST
 
-/* The rest of a packet that is too long is lost, not spilled; its sender has sent all of it. */
+/* The rest of a packet that is too long is lost and not written behind the buffer; its send reports the whole
+ * length. */
 START_TEST(truncation)
 {
     struct pair pair;
@@ -379,7 +380,7 @@ START_TEST(unsignaled)
 }
 END_TEST
 
-/* One region, used from two queues and two sockets, a part at a time. */
+/* One region is used in parts by two queues and two sockets. */
 START_TEST(shared_region)
 {
     struct pair pair[2];
@@ -416,7 +417,7 @@ int main(void)
 
     tcase_add_loop_test(size, every_size, 0, 8);
     tcase_add_loop_test(size, every_size_blocking, 0, 8);
-    tcase_add_loop_test(size, both_ways_at_once, 1, 3); /* STREAM, SEQPACKET */
+    tcase_add_loop_test(size, both_ways_at_once, 1, 3); /* SOCK_STREAM and SOCK_SEQPACKET */
     tcase_add_test(stream, read_what_is_there);
     tcase_add_test(stream, waitall_gathers);
     tcase_add_test(stream, receive_takes_what_comes);

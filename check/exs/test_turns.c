@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_turns.c - EXS's connections from inside, when nothing is asked of them: a silent peer is probed, and in
- * the end given up; whoever has something to do gets its turn, also where a device says nothing of it; and what
- * was done is seen at the end.
+ * test_turns.c - connections seen from inside the library, while the application makes few calls: an
+ * unresponsive peer is probed and finally given up; each queue with work is processed, also if its device does
+ * not signal; and completions that arrived before an error count.
  */
 #include <poll.h>
 #include "core/queue/nic.h"
@@ -15,7 +15,7 @@
 #define FEW_BYTES 100
 #define ROUNDS 2000
 #define FEW_OPS 64
-#define SLOW_NS 10000000 /* of a turn */
+#define SLOW_NS 10000000 /* ns, of one pass */
 
 static void think_of_peer(int socket)
 {
@@ -26,7 +26,7 @@ static void think_of_peer(int socket)
     xs_sock_unlock(conn->sock);
 }
 
-/* A device that never says that its tries are used up is not waited for for ever. */
+/* A device that never reports exhausted retries does not keep a connection alive for ever. */
 START_TEST(silence_has_an_end)
 {
     struct pair pair;
@@ -38,7 +38,7 @@ START_TEST(silence_has_an_end)
     think_of_peer(pair.client);
     for (int i = 0; i < 4; i++) {
         ck_assert_int_eq(conn->error, 0);
-        think_of_peer(pair.client); /* the first of these asks; no answer is harvested */
+        think_of_peer(pair.client); /* the first of these probes the peer; its completion is not polled */
     }
     think_of_peer(pair.client);
     ck_assert_int_eq(conn->error, ETIMEDOUT);
@@ -51,7 +51,7 @@ static bool is_readable(exs_qhandle_t queue, int within_ms)
     return poll(&(struct pollfd){.fd = exs_qfd(queue), .events = POLLIN}, 1, within_ms) == 1;
 }
 
-/* Only one who was silent is asked, only once until it answers, and it does not wake up for that. */
+/* Only an idle peer is probed, and only once until it answers; the probe does not wake it. */
 START_TEST(an_idle_peer_is_probed)
 {
     struct pair pair;
@@ -69,7 +69,7 @@ START_TEST(an_idle_peer_is_probed)
     think_of_peer(pair.client);
     think_of_peer(pair.client);
     ck_assert_uint_eq(conn->sq_tail, before + 1);
-    ck_assert(is_readable(pair.client_box->queue, WAIT_MS)); /* the acknowledgement */
+    ck_assert(is_readable(pair.client_box->queue, WAIT_MS)); /* the probe's completion */
     ck_assert(!is_readable(pair.server_box->queue, QUIET_MS));
     inbox_quiet(pair.client_box, QUIET_MS);
     ck_assert_uint_eq(conn->sq_head, conn->sq_tail);
@@ -80,8 +80,8 @@ START_TEST(an_idle_peer_is_probed)
 }
 END_TEST
 
-/* A queue whose host always has something better to do gets its turn all the same: in some hundreds of turns, and
- * in far fewer where each of them takes long. */
+/* A queue whose host always has other events is processed nevertheless: after some hundreds of passes, or after
+ * far fewer if each takes long. */
 START_TEST(connections_get_their_turn)
 {
     struct pair pair;
@@ -93,7 +93,7 @@ START_TEST(connections_get_their_turn)
     struct sock *listener = xs_sock_get(pair.listener);
     struct queue *home = atomic_load(&listener->home);
 
-    pair.client_box->beside = NULL; /* the listener's end is driven only here, by its event channel */
+    pair.client_box->beside = NULL; /* the listener's side progresses only in this loop, by its event channel */
     must(client = exs_socket(AF_INET, SOCK_STREAM, 0));
     must(exs_accept(pair.listener, &wanted, 1, 0, pair.server_box->queue));
     must(exs_connect(client, SA(&pair.address), pair.address.length, 0, NULL, pair.client_box->queue, NULL));
@@ -107,7 +107,7 @@ START_TEST(connections_get_their_turn)
         own_clock = true;
         own_leap += slow ? SLOW_NS : 0;
         xs_sock_lock(listener);
-        xs_turn_home(home, &glance); /* which is not theirs */
+        xs_turn_home(home, &glance); /* there is no event for these connections */
         ck_assert_int_eq(glance.others, 0);
         xs_turn_home(home, &(struct turn){.watched = BY_LEVEL, .harvested = 1});
         xs_sock_unlock(listener);
@@ -125,7 +125,7 @@ START_TEST(connections_get_their_turn)
 END_TEST
 
 static const struct device *willing;
-static int refusals; /* to arm its completion queue, that are yet to come */
+static int refusals; /* number of times that the completion queue cannot be armed */
 
 static int harvest_unwillingly(struct ibv_comp_channel *channel, struct harvest *harvest)
 {
@@ -136,7 +136,8 @@ static int harvest_unwillingly(struct ibv_comp_channel *channel, struct harvest 
     return 0;
 }
 
-/* The device does not signal what comes from then on, so the loop must come back, also if busy polling is disabled. */
+/* If arming the completion queue fails, the device will not signal later completions. The loop must therefore
+ * come back, also if busy polling is disabled. */
 START_TEST(a_device_that_refuses_to_say)
 {
     struct pair pair;
@@ -157,7 +158,7 @@ START_TEST(a_device_that_refuses_to_say)
     ck_assert_int_eq(exs_qpoll(queue, &event, 1, EXS_LOOP_BUDGET), 0);
     ck_assert_int_eq(refusals, 0);
     ck_assert_msg(is_readable(queue, 0), "nothing would wake the loop");
-    do /* and not for ever */
+    do /* but not for ever */
         ck_assert_int_eq(exs_qpoll(queue, &event, 1, EXS_LOOP_BUDGET), 0);
     while (is_readable(queue, 0));
     nic->device = willing;
@@ -165,7 +166,7 @@ START_TEST(a_device_that_refuses_to_say)
 }
 END_TEST
 
-/* A byte for the client, which its queue has not taken yet, in this mode. */
+/* Sends a byte to the client, whose queue has this mode and has not processed it yet. */
 static void bring(const struct pair *pair, char *byte, const exs_qattr_t *mode)
 {
     exs_event_t none;
@@ -178,8 +179,8 @@ static void bring(const struct pair *pair, char *byte, const exs_qattr_t *mode)
     ck_assert_int_eq(exs_qdequeue(pair->server_box->queue, &none, 1, &(struct timeval){0}), 0);
 }
 
-/* However long the application takes with an event, the polling time begins when it is done: its loop comes back, and
- * sleeps only when nothing came for so long. */
+/* However long the application handles an event, the polling time starts when it returns: the loop comes back,
+ * and sleeps only when nothing has arrived for that time. */
 START_TEST(a_long_callback)
 {
     struct pair pair;
@@ -205,8 +206,8 @@ START_TEST(a_long_callback)
 }
 END_TEST
 
-/* The device holds an acknowledgement back, to send it along with an answer. The thread says that it is going to sleep, so
- * the device sends it. */
+/* The device delays an acknowledgement, to send it along with an answer. exs_qprepare() says that the thread is
+ * going to sleep, so the device sends it. */
 START_TEST(prepare_sends_what_is_held_back)
 {
     struct pair pair;
@@ -217,7 +218,7 @@ START_TEST(prepare_sends_what_is_held_back)
     exs_qhandle_t queue = pair.client_box->queue;
     const struct nic *nic = conn_of(pair.client)->nic;
 
-    service_suspend(service_of(pair.client)); /* the device's own thread sends it later, otherwise */
+    service_suspend(service_of(pair.client)); /* the service thread would send it later */
     bring(&pair, &byte, &(exs_qattr_t){.exs_wait = EXS_WAIT_NOTIFY});
     while (exs_qpoll(queue, &event, 1, EXS_LOOP_BUDGET) == 0)
         ck_assert(is_readable(queue, WAIT_MS));
@@ -228,7 +229,7 @@ START_TEST(prepare_sends_what_is_held_back)
 }
 END_TEST
 
-/* The connection breaks when a send's completion is there, but not yet seen: it was sent. */
+/* The connection breaks while the completion of a send is in the completion queue: the send succeeds. */
 START_TEST(what_has_arrived_was_sent)
 {
     struct pair pair;
@@ -239,7 +240,7 @@ START_TEST(what_has_arrived_was_sent)
 
     must(exs_send(pair.client, "received", 8, 0, pair.client_box->queue, NULL, NULL));
     xs_sock_lock(sock);
-    while (wc.wr_id & RECEIVE_BIT) { /* the device does its part while it is asked */
+    while (wc.wr_id & RECEIVE_BIT) { /* polling makes the device progress */
         if (ibv_poll_cq(sock->conn->cq->cq, 1, &wc) == 1)
             ck_assert_ptr_eq(xs_conn_of(wc.wr_id), sock->conn);
     }
@@ -252,8 +253,8 @@ START_TEST(what_has_arrived_was_sent)
 }
 END_TEST
 
-/* A queue has as many operations as were under way at once, and a few; however long others come and go, those of
- * its own connections and those of a listener that it drives. */
+/* A queue allocates as many operations as are pending at once, and a few more, however many come and go on its
+ * own connections and on a listener that it drives. */
 START_TEST(operations_come_back)
 {
     struct pair pair;

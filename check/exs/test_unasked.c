@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_unasked.c - a connection ends whose last work requests had no completion of their own, as those of who only receives:
- * it closes, and its receives end, when the peer leaves, however it does.
+ * test_unasked.c - connections whose last work requests were unsignaled, as those of an application that only
+ * receives: when the peer leaves in any way, pending receives end and the socket can be closed.
  */
 #include "check/support/support.h"
 
@@ -10,7 +10,7 @@ enum { MOST = 200, SHORT = 64 };
 static const int types[] = {SOCK_STREAM, SOCK_SEQPACKET};
 static struct pair pair;
 
-/* So many messages, told of or not, after which the server has said something or other of its own accord. */
+/* Passes this number of messages, signaled or not. The server has then posted control messages of its own. */
 static void pass_messages(int count, bool is_signaled)
 {
     static char out[SHORT], in[SHORT];

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_uncut.c - bursts of packets that the kernel will not cut, as on a route without checksum offload or on an
- * older kernel, and sockets that are full: the packets go each by itself, and every byte comes.
+ * test_uncut.c - bursts of packets that the kernel refuses to segment (UDP_SEGMENT), as on a route without
+ * checksum offload or on an older kernel, and sockets whose send buffer is full: packets are sent one by one,
+ * and all bytes arrive.
  *
- * Both ends are in this process, on the embedded device and its UDP link. Its sendmsg and sendmmsg are these.
+ * Both ends are in this process, on the software device and its UDP link. This program replaces sendmsg() and
+ * sendmmsg().
  */
 #include "check/support/support.h"
 
@@ -15,13 +17,13 @@
 
 enum { BYTES = 3000000 };
 
-/* What happens to bursts that are to be cut, and to packets that go apart. */
+/* What happens to bursts and to single packets. */
 static const struct way {
-    int cut;            /* the errno */
-    unsigned cut_every; /* of so many bursts, one */
-    int apart;          /* the errno; 0: not all of them go in one call */
+    int cut;            /* errno of a burst */
+    unsigned cut_every; /* one in this many bursts fails */
+    int apart;          /* errno of single packets; 0: a call sends only some of them */
     unsigned apart_every;
-    bool goes_apart; /* from the first burst on */
+    bool goes_apart; /* single packets are sent after the first burst has failed */
 } ways[] = {
     {EIO, 1, 0, 0, true},           {EINVAL, 1, 0, 2, true},       {EOPNOTSUPP, 1, EAGAIN, 3, true},
     {EIO, 1, ENOBUFS, 20, true},    {EIO, 1, EINTR, 3, true},      {EMSGSIZE, 2, 0, 2, false},
@@ -31,7 +33,7 @@ static const struct way {
 static const struct way *way;
 static _Atomic unsigned bursts, failed_bursts, apart, failed_apart;
 
-/* ---- In place of the system's, for the library ---------------------------------------------------------- */
+/* ---- Replacements of the system's functions, for the library -------------------------------------------- */
 
 static bool is_burst(const struct msghdr *message)
 {
@@ -72,7 +74,7 @@ __attribute__((visibility("default"))) int sendmmsg(int fd, struct mmsghdr *mess
     return next(fd, messages, count, flags);
 }
 
-/* ---- What comes ----------------------------------------------------------------------------------------- */
+/* ---- The transfer --------------------------------------------------------------------------------------- */
 
 static void pass_both_ways(int family)
 {
@@ -90,7 +92,7 @@ START_TEST(every_byte_comes)
     init_library();
     pass_both_ways(_i < COUNT(ways) ? AF_INET : AF_INET6);
     ck_assert_uint_gt(atomic_load(&failed_bursts), 0);
-    if (way->goes_apart) /* and no socket tries a second time: this family's, and few more */
+    if (way->goes_apart) /* few sockets try more than one burst */
         ck_assert_uint_le(atomic_load(&bursts), 8);
     if (way->goes_apart || way->cut == EMSGSIZE)
         ck_assert_uint_gt(atomic_load(&apart), 10);

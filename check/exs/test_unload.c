@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_unload.c - a plug-in brings the shared library, uses it, ends that by exs_fini, and is unloaded by dlclose(3),
- * while threads of the library or of the program still have code of the library to run.
+ * test_unload.c - a plug-in loads the shared library, uses it, calls exs_fini(), and is unloaded by dlclose(3),
+ * while threads of the library or of the program still have to run code of the library.
  */
 #include <dlfcn.h>
 #include <limits.h>
@@ -12,7 +12,7 @@
 
 static void *library;
 
-/* The shared library's own function of this name: this program is linked with the static one, too. */
+/* The shared library's function of this name; this program is linked with the static library, too. */
 #define IN(name) ((__typeof__(&name))find(#name))
 
 static void *find(const char *name)
@@ -52,7 +52,7 @@ static void *wait_once(void *address)
     must(IN(exs_blocking_close)(sock));
     sem_post(&waited);
     sem_wait(&unloaded);
-    return NULL; /* what the thread keeps for waiting is released now */
+    return NULL; /* the library's per-thread data are freed now */
 }
 
 START_TEST(thread_ends_later)
@@ -72,12 +72,12 @@ START_TEST(thread_ends_later)
 }
 END_TEST
 
-/* ---- A look-up that takes long -------------------------------------------------------- */
+/* ---- A slow name lookup --------------------------------------------------------------- */
 
 static bool looks_up;
 static sem_t asked, may_answer, answered;
 
-/* Instead of the C library's: a name server that answers when the test says so. */
+/* Replaces the C library's function: a name server that answers when the test allows it. */
 __attribute__((visibility("default"))) int getaddrinfo(const char *name, const char *service,
                                                        const struct addrinfo *hints, struct addrinfo **result)
 {
@@ -116,7 +116,7 @@ START_TEST(look_up_ends_later)
 }
 END_TEST
 
-/* ---- Again ---------------------------------------------------------------------------- */
+/* ---- Loading it again ----------------------------------------------------------------- */
 
 START_TEST(loaded_again)
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_unreceived.c - the system call that takes in UDP packets fails for good, as in a sandbox: where only recvmmsg(2) is
- * forbidden, packets are received one by one; where recvmsg(2) is, too, connections end at once instead of at a time
- * limit.
+ * test_unreceived.c - the system call that receives UDP packets always fails, as in a sandbox. If only
+ * recvmmsg(2) is forbidden, packets are received one by one; if recvmsg(2) is, too, connections end immediately
+ * instead of by a timeout.
  */
 #include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include "check/support/support.h"
 
-static atomic_int many_fails, one_fails; /* with this errno; 0: it works */
-static atomic_long ones;                 /* datagrams that came by recvmsg */
+static atomic_int many_fails, one_fails; /* errno of the calls; 0: they work */
+static atomic_long ones;                 /* datagrams that recvmsg() returned */
 
 static bool is_udp(int sock)
 {

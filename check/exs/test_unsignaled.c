@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_unsignaled.c - work requests that ask for no completion: one behind them tells of them, or their failure does, or
- * the end of the connection; and the device, in memory here, is believed no completion of what it was not given.
+ * test_unsignaled.c - unsignaled work requests: the completion of a later request implies theirs, or their own
+ * failure reports them, or the end of the connection. The device, which is in memory here, cannot make the
+ * library accept completions of requests that were not posted to it.
  */
 #include "in_memory.h"
 
@@ -9,15 +10,15 @@
 #include "core/sock/sock.h"
 #include "inside.h"
 
-#define PART 4096            /* bytes of one work request, at most */
-#define PARTS 12             /* more than the device is given by one call */
+#define PART 4096            /* bytes of the longest work request */
+#define PARTS 12             /* more than one call posts to the device */
 #define FEW_PARTS (5 * PART) /* bytes */
 #define SHORT 8
-#define QUARTER 16 /* of the depth: of so many in a row the last has a completion */
+#define QUARTER 16 /* of the queue's depth: at least one request in this many is signaled */
 #define TOLD_LATE (SQ_DEPTH + SQ_DEPTH / 2)
 
 static uint8_t in[FEW_PARTS], out[PARTS * PART];
-static FILE *said; /* standard error of the test's process */
+static FILE *said; /* replaces standard error */
 static int sock;
 static struct conn *conn;
 static struct mock_qp *pair;
@@ -32,15 +33,15 @@ static void connected(void)
     sock = connect_one();
     conn = conn_of(sock);
     pair = mock_qp_of(&LIST_FIRST(&mock_ids)->id);
-    pair->id->peer->out.compared = false; /* it is not told what is sent */
+    pair->id->peer->out.compared = false; /* it does not know the bytes that are sent */
     said = tmpfile();
     ck_assert_ptr_nonnull(said);
     must(dup2(fileno(said), STDERR_FILENO));
 }
 
-/* ---- What happens ------------------------------------------------------------------------------------- */
+/* ---- Helpers ------------------------------------------------------------------------------------------ */
 
-/* Short, and nobody is told of them. */
+/* Sends short messages without an event and without a queue. */
 static void hush(int count)
 {
     for (int i = 0; i < count; i++)
@@ -74,7 +75,7 @@ static bool is_signaled(uint32_t entry)
     return pair->sends[entry % MOCK_SENDS].signaled;
 }
 
-/* The peer has all, and says so. */
+/* The peer receives everything and returns its credits. */
 static void heard(void)
 {
     peer_hears(pair->id->peer, SQ_DEPTH);
@@ -82,7 +83,7 @@ static void heard(void)
     expect_nothing();
 }
 
-/* This line was said, and no other. */
+/* Exactly one line was logged, which contains this. */
 static void only_said(const char *part)
 {
     char line[512] = "", other[512];
@@ -93,7 +94,7 @@ static void only_said(const char *part)
     ck_assert_msg(fgets(other, sizeof(other), said) == NULL, "and this was said: %s", other);
 }
 
-/* ---- Those behind tell of them -------------------------------------------------------------------------- */
+/* ---- Completion by a later request ---------------------------------------------------------------------- */
 
 START_TEST(one_tells_of_those_before)
 {
@@ -112,7 +113,7 @@ START_TEST(one_tells_of_those_before)
 }
 END_TEST
 
-/* Of a message in parts the operation is told once, of all its bytes, when the last is there. */
+/* A message in several requests has one event, with all its bytes, when the last request completes. */
 START_TEST(the_last_part_tells_of_all)
 {
     hush(1);
@@ -134,7 +135,7 @@ START_TEST(the_last_part_tells_of_all)
 }
 END_TEST
 
-/* What the device does not copy is not over when it is posted, though nobody is told of it. */
+/* A request whose bytes the device does not copy is signaled, although its send has no event. */
 START_TEST(a_longer_one_is_waited_for)
 {
     must(exs_send(sock, out, MOCK_INLINE + 1, EXS_UNSIGNALED, NULL, NULL, NULL));
@@ -147,7 +148,7 @@ START_TEST(a_longer_one_is_waited_for)
 }
 END_TEST
 
-/* Nobody waits for any of them, and yet there is room for more. */
+/* No operation waits for the completions, and entries of the send queue are reclaimed all the same. */
 START_TEST(one_in_so_many_has_its_own)
 {
     uint32_t row = 0;
@@ -166,7 +167,7 @@ START_TEST(one_in_so_many_has_its_own)
 }
 END_TEST
 
-/* Who closes waits for the end, and for all that stands behind it. */
+/* A close waits for the FIN and for everything behind it, so these are signaled. */
 START_TEST(from_the_end_on_each_has_its_own)
 {
     hush(2);
@@ -189,9 +190,9 @@ START_TEST(from_the_end_on_each_has_its_own)
 }
 END_TEST
 
-/* ---- They fail ------------------------------------------------------------------------------------------- */
+/* ---- Failures -------------------------------------------------------------------------------------------- */
 
-/* Whichever of those in front it is, those behind it have not come. */
+/* If any of the earlier requests fails, the later ones have not arrived. */
 START_TEST(one_in_front_fails)
 {
     hush(3);
@@ -207,7 +208,7 @@ START_TEST(one_in_front_fails)
 }
 END_TEST
 
-/* Part of a message: its operation has failed, and its memory is no more the device's. */
+/* A part of a message fails: the operation fails, and the device no longer uses its memory. */
 START_TEST(a_part_fails)
 {
     told(sizeof(out));
@@ -219,8 +220,8 @@ START_TEST(a_part_fails)
 }
 END_TEST
 
-/* Of none a completion comes where they had arrived, and of each where they had not; and of what is asked for after
- * them. */
+/* The last requests were unsignaled. If they had arrived they have no completions, otherwise each is flushed,
+ * and so are later requests. Either way the connection ends. */
 START_TEST(the_last_are_flushed)
 {
     wanted();
@@ -236,7 +237,8 @@ START_TEST(the_last_are_flushed)
 }
 END_TEST
 
-/* A flushed one that comes late, as of devices that flush what receives first. */
+/* The completion of a flushed unsignaled request may arrive late, for example from devices that flush the
+ * receive queue first. */
 START_TEST(a_late_one_is_no_ones)
 {
     hush(2);
@@ -256,7 +258,7 @@ START_TEST(a_late_one_is_no_ones)
 }
 END_TEST
 
-/* One that is owed is waited for: what it sends is in the device's hands. */
+/* The completion of a signaled request is waited for, because the device may still read its memory. */
 START_TEST(a_late_one_is_waited_for)
 {
     told(PART);
@@ -273,8 +275,8 @@ START_TEST(a_late_one_is_waited_for)
 }
 END_TEST
 
-/* The peer has ended his half, and leaves when he has heard of ours: so it is not said to have come when what stands
- * before it has not. */
+/* The peer has shut down its direction and leaves when it has got this end's FIN. This shutdown may therefore
+ * not succeed if requests before it were lost. */
 START_TEST(an_end_behind_what_is_lost)
 {
     ck_assert(peer_control(pair->id->peer, (struct control){.type = CONTROL_FIN}));
@@ -287,7 +289,7 @@ START_TEST(an_end_behind_what_is_lost)
 }
 END_TEST
 
-/* What the peer's credits say has arrived. */
+/* The peer's credits acknowledge the requests that have arrived. */
 START_TEST(a_close_tells_of_the_lost)
 {
     bool has_come = _i == 1;
@@ -303,34 +305,35 @@ START_TEST(a_close_tells_of_the_lost)
 }
 END_TEST
 
-/* The device refuses the second half of a list: what it has taken it gives back. */
+/* The device refuses the second half of a list of requests, and completes the first half. */
 START_TEST(a_part_is_refused)
 {
     must(exs_send(sock, out, _i % 2 ? FEW_PARTS : SHORT, 0, queue, NULL, NULL));
     send_all();
     expect(EXS_EVT_SEND, sock, 0);
     mock_fail((unsigned)_i, ENOMEM);
-    bool is_begun = exs_send(sock, out, FEW_PARTS, 0, queue, NULL, NULL) == 0; /* else its memory was refused */
+    /* false if the registration failed */
+    bool is_begun = exs_send(sock, out, FEW_PARTS, 0, queue, NULL, NULL) == 0;
 
     mock_fail(0, 0);
     send_all();
     if (is_begun) {
         expect(EXS_EVT_SEND, sock, conn_broken(conn) ? ECONNRESET : 0);
         rewind(said);
-        ck_assert_int_eq(fgetc(said), EOF); /* each completion was of what it knows of */
+        ck_assert_int_eq(fgetc(said), EOF); /* the library knows the request of each completion */
     }
     nothing_under_way();
     close_one(sock);
 }
 END_TEST
 
-/* Of those that it has taken one has a completion, which is waited for. */
+/* One of the requests that the device took is signaled, and the library waits for it. */
 START_TEST(what_is_taken_is_owed)
 {
     exs_mhandle_t region = exs_mregister(out, sizeof(out), 0);
 
     hush(QUARTER - 3);
-    mock_fail(1 + 3, ENOMEM); /* behind the registration */
+    mock_fail(1 + 3, ENOMEM); /* after the registration */
     must(exs_send(sock, out, FEW_PARTS, 0, queue, NULL, region));
     mock_fail(0, 0);
     ck_assert(conn_broken(conn));
@@ -343,9 +346,9 @@ START_TEST(what_is_taken_is_owed)
 }
 END_TEST
 
-/* ---- A device that lies ----------------------------------------------------------------------------------- */
+/* ---- A device that reports false completions -------------------------------------------------------------- */
 
-/* It names what was done long ago, or was never given to it. */
+/* Completions of requests that completed long ago, or were never posted. */
 START_TEST(what_was_not_posted)
 {
     const enum ibv_wc_status status = _i & 1 ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR;
@@ -367,7 +370,7 @@ START_TEST(what_was_not_posted)
 }
 END_TEST
 
-/* Completions of two, by turns; and of one that is gone, in between. */
+/* Completions of two connections in turn, and of a closed one in between. */
 START_TEST(each_has_its_own)
 {
     int other = connect_one();
@@ -396,7 +399,8 @@ START_TEST(each_has_its_own)
 }
 END_TEST
 
-/* By another device than its own, which has no part in it, also not when it is gone. */
+/* Completions from another device than the connection's have no effect, neither before nor after the connection
+ * is closed. */
 START_TEST(what_another_was_given)
 {
     mock_replace(&rdma_device);

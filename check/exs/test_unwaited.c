@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_unwaited.c - what is sent without an event and without a queue, on a socket that only calls that block have used,
- * arrives at a peer that reads, though no other call follows.
+ * test_unwaited.c - sends without an event and without a queue, on a socket that only blocking calls have used,
+ * arrive at a peer that reads, although the sender makes no further call.
  */
 #include "check/support/support.h"
 
@@ -24,7 +24,7 @@ static void *read_all(void *arg)
 
 static void send_all(size_t each)
 {
-    static char out[SENDS * MESSAGE]; /* as it is until all has arrived */
+    static char out[SENDS * MESSAGE]; /* unchanged until all of it has arrived */
 
     pattern_fill(out, SENDS * each, 1, 0);
     for (int i = 0; i < SENDS; i++)
@@ -33,7 +33,7 @@ static void send_all(size_t each)
 
 static const int types[] = {SOCK_STREAM, SOCK_SEQPACKET};
 
-/* All is started before the peer reads any of it. */
+/* All sends are posted before the peer reads. */
 START_TEST(sends)
 {
     size_t each = _i == 0 ? 1 : MESSAGE;
@@ -47,11 +47,11 @@ START_TEST(sends)
     thread_join(thread);
     pair_close_blocking(&pair);
     must(exs_fini());
-    ck_assert_int_le(count_fds(), before + 1); /* this thread's own, by which it is woken */
+    ck_assert_int_le(count_fds(), before + 1); /* this thread's wake-up descriptor */
 }
 END_TEST
 
-/* Behind as many writes into the peer's memory as there can be at once the peer must have got all of them. */
+/* A send behind as many one-sided writes as can be pending: when the peer receives it, all writes have arrived. */
 START_TEST(writes)
 {
     static char memory[SENDS];
@@ -92,7 +92,7 @@ static void read_late(int fd, void *arg)
     hear(fd, &go, 1);
 }
 
-/* Between processes: nothing here calls the library while the peer reads. */
+/* Between two processes: the sender calls nothing of the library while the peer reads. */
 START_TEST(between_processes)
 {
     static size_t each = 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_withdrawn.c - exs_munexport while the peer reads and writes what it withdraws: the call returns, nothing is
- * written afterwards, and every operation of the peer's ends.
+ * test_withdrawn.c - exs_munexport while the peer reads and writes the exported memory: the call returns,
+ * nothing is written afterwards, and each operation of the peer ends.
  */
 #include <poll.h>
 #include <time.h>
@@ -58,7 +58,7 @@ static void *use_memory(void *argument)
 static void expect_unchanged(const char *memory, char *copy)
 {
     memcpy(copy, memory, SIZE);
-    (void)poll(NULL, 0, 2); /* what would still come has time to */
+    (void)poll(NULL, 0, 2); /* enough time for late writes */
     ck_assert_msg(memcmp(copy, memory, SIZE) == 0, "the peer wrote after exs_munexport");
 }
 
@@ -103,14 +103,14 @@ START_TEST(under_way)
 }
 END_TEST
 
-/* The one that the peer refuses, or one that ends with the connection for that. */
+/* Returns whether the operation was refused, or ended with the connection because another one was. */
 static bool is_refused(const exs_event_t *event)
 {
     return event->exs_evt_errno == EACCES || event->exs_evt_errno == ECONNRESET;
 }
 
-/* The answer to the first read has filled what is between the two, for the peer takes nothing in. It goes on when the
- * owner has refused the write behind it, and then it fails, too. */
+/* The response to the first read fills the link, because the peer does not receive. When it continues, the
+ * owner has refused the write behind the read, and the read may fail, too. */
 static void refuse_in_both(char *memory, exs_mhandle_t region, char *there)
 {
     struct pair pair;
@@ -119,7 +119,7 @@ static void refuse_in_both(char *memory, exs_mhandle_t region, char *there)
     pair_open(&pair, AF_INET, SOCK_STREAM);
     exs_qhandle_t queue = pair.client_box->queue;
 
-    pair.server_box->beside = NULL; /* moving the one does not move the other */
+    pair.server_box->beside = NULL; /* polling one end must not drive the other */
     must(exs_mexport(pair.server, region, memory, SIZE, EXS_REMOTE_READ | EXS_REMOTE_WRITE, &token));
     must(exs_rread(pair.client, there, SIZE, &token, 0, 0, queue, there, NULL));
     inbox_pump(pair.server_box, 0);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_woken.c - whoever sleeps is woken, also for what comes when somebody else has looked, and looks no more.
+ * test_woken.c - a sleeping thread is woken, also by data that arrive after another thread has stopped polling
+ * the same queue.
  *
- * Who polls is not rung for, and hears a wakefd only now and then. What completes by that wakes others all the
- * same; a one-sided write completes nothing where it is written to. So here a write is polled for until its
- * wakefd was heard: then neither a flag is up nor anything rung, and nobody knows. Whoever is to be woken after
- * that has nobody else, for the service thread is suspended.
+ * A peer does not signal a context that is polled, and a polling thread reads the wake-up eventfd (wakefd) only
+ * once in 1024 polls. Completions that it then finds wake other waiters; a one-sided write completes nothing at
+ * its target. In these tests a thread polls until it has consumed the signal of such a write. Then no flag asks
+ * the peer for a signal, the eventfd is not signaled, and no other waiter was notified. Only the thread that
+ * stops polling can take care of the waiters, because the service thread is suspended.
  *
- * A thread's time can be its own here: it stands still, or goes on where it is looked at. And a thread can be
- * held at a gate where it looks at the clock.
+ * A thread may have its own time, which stands still or advances when the thread reads it, and a thread can be
+ * stopped at a gate where it reads the clock.
  */
 #include "check/support/asleep.h"
 #include "check/support/support.h"
@@ -25,22 +27,22 @@
 #include "core/queue/queue.h"
 #include "inside.h"
 
-#define LONG "1000000" /* us; as long as EXS_WAIT_US_MAX */
-#define STEP_NS 1000   /* of a time that goes on, with each look at it */
+#define LONG "1000000" /* us; EXS_WAIT_US_MAX */
+#define STEP_NS 1000   /* ns by which a thread's own time advances at each reading */
 #define LATE_MS ((int)(LATE_S * 1e3))
 
-enum { HEARD = 2048 }; /* of so many polls one hears the wakefd: one of 1024 does */
+enum { HEARD = 2048 }; /* polls after which the wakefd was read for certain: one in 1024 reads it */
 
 /* ---- Time -------------------------------------------------------------------------------- */
 
-static _Thread_local struct { /* this thread's own, ns */
+static _Thread_local struct { /* this thread's own time, ns */
     bool is_set;
     long long now, step;
 } own_time;
-static _Thread_local bool stops; /* at the gate, when it is shut */
-static atomic_long looks;        /* at a time of a thread's own; a count */
+static _Thread_local bool stops; /* this thread stops at the gate if it is shut */
+static atomic_long looks;        /* number of readings of threads' own times */
 
-/* Where one thread is held by another. */
+/* Where the test stops another thread. */
 static struct {
     atomic_bool is_shut, is_passed;
     sem_t arrived, go;
@@ -77,7 +79,7 @@ __attribute__((visibility("default"))) int clock_gettime(clockid_t id, struct ti
     return own(id, now);
 }
 
-/* From now on, for this thread. */
+/* Gives this thread its own time. */
 static void set_own_time(long long step)
 {
     struct timespec now;
@@ -96,7 +98,7 @@ static void shut_gate(void)
     gate.is_shut = true;
 }
 
-/* Let the other go from look to look until it is there. */
+/* Lets the other thread run from one reading of the clock to the next, until is_there(). */
 static void hold_when(bool (*is_there)(const struct conn *), const struct conn *conn)
 {
     for (;;) {
@@ -107,7 +109,7 @@ static void hold_when(bool (*is_there)(const struct conn *), const struct conn *
     }
 }
 
-/* It is on its way when this returns. */
+/* Releases the other thread. It has passed the gate when this returns. */
 static void open_gate(void)
 {
     gate.is_shut = false;
@@ -129,7 +131,7 @@ static bool comes(sem_t *what)
     return result == 0;
 }
 
-/* ---- What is found and not heard of -------------------------------------------------------- */
+/* ---- A write whose signal was consumed ----------------------------------------------------- */
 
 static void init_with(const char *spin)
 {
@@ -153,7 +155,7 @@ static void send_one(const struct pair *pair)
     must(exs_send(pair->server, "x", 1, EXS_UNSIGNALED, NULL, NULL, NULL));
 }
 
-/* What has come is taken in, and what comes next rings. */
+/* Processes everything that has arrived. Data that arrive afterwards signal the wakefd. */
 static void settle(struct queue *home)
 {
     for (int i = 0; i < 4; i++)
@@ -161,7 +163,7 @@ static void settle(struct queue *home)
     xs_prepare_sleep_home(home);
 }
 
-struct exported { /* a socket's, for its peer to write into */
+struct exported { /* a byte of a socket's memory into which the peer may write */
     char byte;
     exs_mhandle_t region;
     exs_token_t token;
@@ -181,9 +183,9 @@ static void withdraw(struct exported *exported, int socket)
     must(exs_mderegister(exported->region, 0));
 }
 
-/* ---- Hosts --------------------------------------------------------------------------------- */
+/* ---- Host queues --------------------------------------------------------------------------- */
 
-static int is_empty; /* stands for a receive that is cancelled */
+static int is_empty; /* ahandle of a receive that is cancelled */
 
 static void *look_until_cancelled(void *argument)
 {
@@ -197,13 +199,13 @@ static void *look_until_cancelled(void *argument)
 
 static void await_polls(void)
 {
-    long enough = looks + 2L * HEARD; /* two polls between two looks at the clock */
+    long enough = looks + 2L * HEARD; /* the thread polls twice between two readings of the clock */
 
     while (looks < enough)
         sched_yield();
 }
 
-/* A blocking call of another thread looks, finds a write, and ends. */
+/* A blocking call of another thread polls, finds a write, and ends. */
 static void look_and_leave(struct pair *pair)
 {
     struct exported exported;
@@ -211,7 +213,7 @@ static void look_and_leave(struct pair *pair)
     export_byte(&exported, pair->client);
     pthread_t thread = thread_start(look_until_cancelled, pair);
 
-    /* By no call that looks itself: how contended that finds the machine would keep the other from looking. */
+    /* A call that polls would measure CPU contention, which would keep the other thread from polling. */
     ck_assert_int_eq(exs_rwrite(pair->server, "w", 1, &exported.token, 0, EXS_UNSIGNALED, NULL, NULL, NULL), 0);
     await_polls();
     ck_assert_int_eq(exs_cancel(pair->client, &is_empty, 0), 1);
@@ -219,7 +221,7 @@ static void look_and_leave(struct pair *pair)
     withdraw(&exported, pair->client);
 }
 
-/* One that is a host already when somebody looks, and one that becomes it then. */
+/* The queue becomes a host before the other thread polls, or afterwards. */
 START_TEST(a_host_is_woken)
 {
     bool hosts_before = _i == 0;
@@ -273,7 +275,7 @@ static void *receive(void *argument)
     return NULL;
 }
 
-/* Known to whoever looks at its home. */
+/* Returns whether the thread is registered as a sleeper of the queue that owns the socket. */
 static bool is_asleep(const struct conn *conn)
 {
     struct queue *home = conn->nic->queue;
@@ -285,13 +287,14 @@ static bool is_asleep(const struct conn *conn)
     return is;
 }
 
-/* Its receive has begun. If so, with the home's lock, which it wants next. */
+/* Returns whether the thread's receive has started. If so, this thread holds the queue's lock, which the
+ * receive needs next. */
 static bool is_about_to_sleep(const struct conn *conn)
 {
     return conn->receives > 0 && mutex_trylock(&conn->nic->queue->lock);
 }
 
-struct stage { /* a client whose home is a loop's queue, and a thread that receives there */
+struct stage { /* a client whose owner is a loop's queue, and a thread that receives on it */
     struct pair pair;
     exs_qhandle_t queue;
     struct conn *conn;
@@ -299,7 +302,7 @@ struct stage { /* a client whose home is a loop's queue, and a thread that recei
     struct exported exported;
     struct sleeper sleeper;
     pthread_t thread;
-    int rounds; /* callbacks of the loop's, in its first turn */
+    int rounds; /* number of callbacks in the loop's first iteration */
     unsigned turn;
 };
 
@@ -337,13 +340,14 @@ static void fall_asleep(struct stage *stage, bool (*is_there)(const struct conn 
     hold_when(is_there, stage->conn);
 }
 
-/* An event, without a device. */
+/* Adds an event that needs no device. */
 static void close_one(exs_qhandle_t queue)
 {
     must(exs_close(exs_socket(PF_INET, SOCK_STREAM, 0), 0, queue, NULL));
 }
 
-/* Each callback has another come at once, since the watcher looks on. The last one waits for the thread. */
+/* Each callback adds another event, which the busy-polling watcher finds immediately. The last one waits for
+ * the thread. */
 static void look_on(EV_P_ exs_ev *w, exs_event_t *events, int count)
 {
     struct stage *stage = w->data;
@@ -366,9 +370,9 @@ static void look_on(EV_P_ exs_ev *w, exs_event_t *events, int count)
     ev_break(EV_A_ EVBREAK_ALL);
 }
 
-/* One that slept before the loop began to look, and is not done when a callback waits for it. It is held when
- * it is about to call the kernel, so that the write's wakefd does not wake it; a limit has it look at the clock
- * there. */
+/* The thread slept before the loop started to poll. It is stopped just before its system call, so that the
+ * write's wakefd does not wake it; because of its timeout it reads the clock there. A callback of the loop
+ * waits for the thread. */
 START_TEST(a_thread_is_woken_while_a_callback_waits)
 {
     static const struct timeval far = {.tv_sec = 1000};
@@ -377,7 +381,7 @@ START_TEST(a_thread_is_woken_while_a_callback_waits)
     exs_ev watcher = {.data = &stage};
 
     stage_open(&stage);
-    set_mode(stage.queue, EXS_WAIT_NOTIFY, 0); /* so that it sleeps at once */
+    set_mode(stage.queue, EXS_WAIT_NOTIFY, 0); /* so that it sleeps immediately */
     must(exs_setsockopt(stage.pair.client, SOL_SOCKET, SO_RCVTIMEO, &far, sizeof far));
     fall_asleep(&stage, is_asleep);
     set_mode(stage.queue, EXS_WAIT_ADAPTIVE, EXS_WAIT_US_MAX);
@@ -393,17 +397,17 @@ START_TEST(a_thread_is_woken_while_a_callback_waits)
 }
 END_TEST
 
-/* One that has said that it sleeps, and is not known to yet, while another looks. It waits for the home's lock
- * meanwhile, and so for the one who looks. */
+/* The thread has prepared its sleep and is not registered as a sleeper yet, because it waits for the queue's
+ * lock. The other thread holds that lock and polls. */
 START_TEST(a_thread_is_woken_that_was_about_to_sleep)
 {
     struct stage stage = {.rounds = 0};
 
     stage_open(&stage);
-    set_mode(stage.queue, EXS_WAIT_ADAPTIVE, STEP_NS / 1000); /* over as soon as it begins */
+    set_mode(stage.queue, EXS_WAIT_ADAPTIVE, STEP_NS / 1000); /* us; ends as soon as it starts */
     write_one(&stage);
     fall_asleep(&stage, is_about_to_sleep);
-    ck_assert(!atomic_load(&stage.home->waits)); /* so it has nothing to say */
+    ck_assert(!atomic_load(&stage.home->waits)); /* the thread has nothing to flush */
     open_gate();
     await_sleep(&stage.sleeper.tid);
     for (int i = 0; i < HEARD; i++)
@@ -424,7 +428,7 @@ int main(void)
     Suite *suite = suite_create("woken");
     TCase *hosts = add_bare_case(suite, "hosts", 20), *threads = add_bare_case(suite, "threads", 20);
 
-    if (!on_rdma()) { /* which rings by itself */
+    if (!on_rdma()) { /* a hardware device signals each completion */
         tcase_add_loop_test(hosts, a_host_is_woken, 0, 2);
         tcase_add_test(threads, a_thread_is_woken_while_a_callback_waits);
         tcase_add_test(threads, a_thread_is_woken_that_was_about_to_sleep);

@@ -17,8 +17,9 @@
  * queue, which a mutex of the queue guards, as in rdma-core. All functions here must be called with the context's lock
  * held. They allocate no memory after an object has been created.
  *
- * A queue pair that has something to send is on the context's work list. soft_step() gives each of them a bounded turn.
- * Packets are added to the context's burst, which is sent when it is full and at the end of the step.
+ * A queue pair that has something to send is on the context's work list. soft_step() gives each of them a turn: at most
+ * one burst of requests, then at most one of responses. Packets are added to the context's burst, which is sent when it
+ * is full and at the end of the step.
  */
 #ifndef SOFT_ENGINE_H
 #define SOFT_ENGINE_H
@@ -83,7 +84,8 @@ void soft_silence_broken(struct soft_qp *qp); /* some packets were acknowledged 
 void soft_silence_held(struct soft_qp *qp);   /* packets can't be sent because the link is full */
 
 /* responder.c executes requests; nak.c handles those that fail; response.c sends responses, ACKs and NAKs. */
-/* Processes a request packet of a reliable transport: in order, a duplicate, or early. */
+/* Processes a request packet of a reliable transport. Executes the one with the expected PSN, acknowledges a duplicate
+ * again, and sends a NAK for the gap before an early one; a packet far from the expected PSN gets no answer. */
 void soft_responder_input(struct soft_qp *qp, const struct soft_packet *packet);
 /* Executes the packet with the expected PSN. */
 void soft_responder_execute(struct soft_qp *qp, const struct soft_packet *packet);
@@ -92,7 +94,7 @@ void soft_responder_fail(struct soft_qp *qp, uint64_t psn, uint8_t syndrome, enu
     __attribute__((cold));
 void soft_refuse(struct soft_qp *qp, uint8_t syndrome, enum ibv_wc_status status)
     __attribute__((cold));                                     /* Refuses the packet whose PSN is `expected`. */
-void soft_not_ready(struct soft_qp *qp) __attribute__((cold)); /* no receive is posted for it */
+void soft_not_ready(struct soft_qp *qp) __attribute__((cold)); /* no receive is posted: RNR NAK; UC: drops */
 /* Sends responses, at most one burst, then the ACK or NAK that is due; returns true if more remains. */
 bool soft_answer_go(struct soft_qp *qp);
 /* True if all that remains is an ACK that may be delayed. */

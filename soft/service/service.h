@@ -7,12 +7,18 @@
  * device itself, so that a packet does not wake two threads. A context is in one of four states:
  *
  *   IDLE   no traffic. The thread sleeps on the sockets, and a packet wakes it once.
+ *          The state becomes WATCH; or SERVE, if the thread had to serve before and the application has not
+ *          driven the device since, or sleeps where packets do not wake it.
  *   CALLED traffic has begun, and the thread is being woken: it changes the state to WATCH.
- *   WATCH  traffic. The thread wakes once a millisecond; up to 16 times less often if the next timer is due later,
- *          the application is found active each time, or it sleeps where packets wake it. The thread runs timers
- *          that are due. If packets have been in the sockets since the last wake-up and the application has not
- *          driven the device, the state becomes
+ *   WATCH  traffic. Packets do not wake the thread, which visits the context at each tick. If packets have been
+ *          in the sockets at two ticks in a row and the application has not driven the device in between, the
+ *          state becomes
  *   SERVE  the thread itself processes packets as they arrive, until the application drives the device again.
+ *
+ * A tick is a visit of the thread to a context in WATCH or SERVE: the thread checks whether the application has driven
+ * the device since the last tick and whether packets wait, and runs the timers that are due. The next tick is 1 ms
+ * later; up to 4 ms if no timer runs and the application was active at each tick, up to 8 ms if the next timer is due
+ * later, 16 ms while a thread of the application sleeps where packets wake it. If packets wait, it is 1 ms later.
  *
  * After some ticks without traffic and without a pending timer a context becomes IDLE. When all contexts are IDLE, the
  * thread sleeps without a timeout.
@@ -28,7 +34,7 @@
 /* Descriptors of one context: its sockets and those of its groups, the shm link's eventfd, two epolls of further
  * sockets, and a listening unix socket. */
 #define SERVICE_SOCKETS 30
-#define SERVICE_TICK_NS UINT64_C(1000000) /* shortest interval at which the thread wakes */
+#define SERVICE_TICK_NS UINT64_C(1000000) /* shortest time between two ticks of a context */
 
 enum service_state { SERVICE_IDLE, SERVICE_CALLED, SERVICE_WATCH, SERVICE_SERVE };
 

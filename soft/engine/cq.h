@@ -39,7 +39,7 @@ struct soft_cq {
     bool awaited;          /* Armed by a thread that will sleep where packets do not wake it. */
     unsigned events;       /* in the channel's list, not yet fetched */
     uint32_t delivered;    /* Fetched events; destroying waits until the same number was acknowledged. */
-    unsigned users;        /* queue pairs, one for each direction */
+    unsigned users;        /* queue pairs, one for each direction, and XRC's SRQs */
     struct ibv_wc current; /* the completion of ibv_start_poll() or ibv_next_poll() */
     struct soft_events async;
     TAILQ_ENTRY(soft_cq) link;

@@ -37,7 +37,8 @@ struct soft_mr {
     uint64_t start;
     /* The address that the network uses for its first byte; memory is at that address + shift. */
     uint64_t iova, shift;
-    unsigned windows; /* number of memory windows bound to it */
+    /* Number of memory windows bound to it; deregistering it fails with EBUSY while there are any. */
+    unsigned windows;
 };
 
 /* Converts an address of the network to memory; for a file's region, to an offset in the region. */

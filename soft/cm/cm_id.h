@@ -55,7 +55,7 @@ enum cm_timeout {
 };
 
 /* An event that was not delivered yet. Part of its identifier, so that no event is lost because memory is
- * unavailable. */
+ * unavailable. Delivering it makes a copy, which the application owns until soft_ack_cm_event() frees it. */
 struct cm_pending {
     TAILQ_ENTRY(cm_pending) entry;
     struct cm_id *id;
@@ -320,7 +320,8 @@ void cm_link_describe(struct cm_id *id, const union soft_addr *remote);
 /* How often a request that offers no shared memory should be postponed and tried again, because this process or the
  * listener is setting up too many connections at the moment. 0: it offers memory, or waiting would not help. */
 unsigned cm_link_tries(const struct cm_id *id);
-/* After both REQ and REP: sets the path's link. 0 or an errno. */
+/* After both REQ and REP: sets the path's link: shm if both messages name it, else tcp if both do, else none (UDP). 0
+ * or an errno. */
 int cm_link_choose(struct cm_id *id, struct soft_path *path);
 /* Starts the link: the queue pair of the path is ready to receive. */
 void cm_link_begin(struct cm_id *id, struct soft_path *path);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_gather.c - exs_sendmsg of as many short pieces as there may be: few messages, few calls of the kernel, and
- * all bytes in order, whatever of it is registered.
+ * test_gather.c - exs_sendmsg of the maximum number of short segments takes few messages and few system calls, and
+ * delivers all bytes in order, whichever segments are registered.
  */
 #include "inside.h"
 
@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <sys/uio.h>
 
-static int copies; /* of the process's own memory, by the kernel */
+static int copies; /* calls of process_vm_readv(2) by the library */
 
 __attribute__((visibility("default"))) ssize_t process_vm_readv(pid_t pid, const struct iovec *to,
                                                                 unsigned long tos, const struct iovec *from,
@@ -63,8 +63,8 @@ static void pieces_make(struct pieces *p, int kind, int count, size_t each)
     p->message = (exs_msghdr_t){.exs_iov = p->piece, .exs_iovlen = count};
 }
 
-/* Of 1,024 pieces of 8 bytes, which are one short message, and of 16, which are a longer one; also where another send
- * waits before it. */
+/* 1,024 segments of 8 bytes, which are one short message, and of 16 bytes, which are a longer one; also if the peer has
+ * a receive pending. */
 START_TEST(pieces)
 {
     int kind = _i % KINDS, type = _i / KINDS % 2 ? SOCK_SEQPACKET : SOCK_STREAM;
@@ -82,7 +82,7 @@ START_TEST(pieces)
     if (type == SOCK_SEQPACKET || waits)
         must(exs_recv(pair.server, type == SOCK_STREAM ? &byte : (char *)in, type == SOCK_STREAM ? 1 : p.length,
                       0, pair.server_box->queue, NULL, NULL));
-    inbox_quiet(pair.client_box, QUIET_MS); /* the peer's word of it has come */
+    inbox_quiet(pair.client_box, QUIET_MS); /* the peer's advertisement has arrived */
     uint32_t before = conn->credits;
 
     copies = 0;
@@ -109,7 +109,7 @@ START_TEST(pieces)
 }
 END_TEST
 
-/* One piece that can't be read, among many that can: the message is refused, and what follows is not. */
+/* One of many segments can't be read: the message is refused, and later sends are not. */
 START_TEST(unreadable_piece)
 {
     struct pair pair;
@@ -137,7 +137,8 @@ START_TEST(unreadable_piece)
 }
 END_TEST
 
-/* Behind a send that waits for the peer's room, the pieces are only looked at, and copied in their turn. */
+/* The message waits behind a send for space at the peer: the segments are first only checked, and copied when it is
+ * their turn. */
 START_TEST(behind_another)
 {
     struct pair pair;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_glance.c - a libev loop whose queue sleeps at once (EXS_WAIT_NOTIFY): what came during a callback is given
- * before the loop asks the kernel who is ready, once in a turn, with nobody else due, and where that was not in vain
- * lately.
+ * test_glance.c - a libev loop whose queue does not busy-poll (EXS_WAIT_NOTIFY) still polls the queue once after a
+ * callback, before epoll_wait(). It finds messages that arrived during the callback. It polls at most once per
+ * iteration, only if no other watcher is pending, and with exponential backoff after empty polls.
  */
 #include <poll.h>
 #include <exs_ev.h>
@@ -16,8 +16,8 @@ struct game {
     exs_ev watcher;
     char bytes[MESSAGES];
     int brought, seen;
-    int during;               /* those before this one bring another, in the callback */
-    unsigned turns[MESSAGES]; /* of the loop, in which each was seen */
+    int during;               /* while fewer messages than this were seen, each callback brings another one */
+    unsigned turns[MESSAGES]; /* the loop's iteration in which each message was seen */
 };
 
 static bool is_readable(const struct game *game, int within_ms)
@@ -27,7 +27,7 @@ static bool is_readable(const struct game *game, int within_ms)
     return poll(&watch, 1, within_ms) == 1;
 }
 
-/* A message, which is there when this returns. */
+/* Sends a message, and waits until it has arrived. */
 static void bring(struct game *game)
 {
     exs_event_t none;
@@ -69,7 +69,7 @@ static void open_game(struct game *game)
     exs_ev_start(game->loop, &game->watcher);
 }
 
-/* And nothing is left that would wake a loop in vain. */
+/* Also checks that nothing is left that would wake the loop without an event. */
 static void close_game(struct game *game)
 {
     exs_ev_stop(game->loop, &game->watcher);
@@ -111,7 +111,7 @@ static void other_cb(EV_P_ ev_io *w, int revents)
     ev_io_stop(EV_A_ w);
 }
 
-/* What else is ready, though less urgent, has its turn before the second. */
+/* Another watcher is pending, with a lower priority: its callback runs before the second message's. */
 START_TEST(others_are_due)
 {
     struct game game;
@@ -135,7 +135,7 @@ START_TEST(others_are_due)
 }
 END_TEST
 
-/* One in vain has one left out behind it, the next three, and seven; one that is not forgets that. */
+/* After an empty poll the next one is skipped, then three, then seven. A successful poll resets this. */
 START_TEST(is_empty)
 {
     struct game game;
@@ -177,7 +177,7 @@ START_TEST(stopped)
     open_game(&game);
     game.watcher.cb = stopping_cb;
     bring(&game);
-    ev_run(game.loop, 0); /* without a watcher it ends */
+    ev_run(game.loop, 0); /* returns because the loop has no watcher */
     ck_assert_int_eq(game.seen, 1);
     game.watcher.cb = seen_cb;
     exs_ev_start(game.loop, &game.watcher);

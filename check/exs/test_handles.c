@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_handles.c - handles of queues and regions that one thread deletes while others use them: every use is
- * good, or fails with EINVAL, or the deletion does with EBUSY. Under the address and thread sanitizers that is
- * what it says.
+ * test_handles.c - one thread deletes queues and regions while others use their handles: each use succeeds or fails
+ * with EINVAL, or the deletion fails with EBUSY. The address and thread sanitizers check that nothing is used after its
+ * deletion.
  */
 #include "check/support/asleep.h"
 #include "check/support/support.h"
@@ -26,7 +26,8 @@ static bool take(void *handle)
     return taken;
 }
 
-/* What has a user is not taken, what is taken has no user, and its place has another name then. */
+/* A handle with users can't be taken. A handle that was taken can't be used, and the next object in its slot has
+ * another handle. */
 START_TEST(users)
 {
     int first, second;
@@ -46,7 +47,7 @@ START_TEST(users)
     ck_assert_ptr_ne(again, handle);
     ck_assert_ptr_null(xs_handle_get(&table, handle));
     ck_assert_ptr_eq(xs_handle_get(&table, again), &second);
-    xs_handle_reset(&table); /* users and all */
+    xs_handle_reset(&table); /* also resets the counts of users */
     ck_assert_ptr_null(xs_handle_get(&table, again));
     void *third = xs_handle_make(&table, &first);
     ck_assert(take(third));
@@ -58,7 +59,7 @@ END_TEST
 #define USERS 3
 
 struct race {
-    _Atomic(void *) handle; /* the present one */
+    _Atomic(void *) handle; /* the handle of the current object */
     _Atomic bool over;
     struct pair pair;
     void (*use)(struct race *race, void *handle);
@@ -81,7 +82,7 @@ static void use_queue(struct race *race, void *handle)
     good_or_gone("exs_qfd", exs_qfd(handle));
 }
 
-/* An operation's only event is its own thread's to fetch, so the queue can always be deleted in the end. */
+/* Only this thread dequeues the event of its operation, so that the queue can be deleted in the end. */
 static void start_on_queue(struct race *race, void *handle)
 {
     int socket = exs_socket(PF_INET, SOCK_STREAM, 0);
@@ -200,7 +201,7 @@ static void *wait_for_event(void *queue)
     return NULL;
 }
 
-/* While one waits for the queue it stays, whatever has become of it in between. */
+/* A queue can't be deleted while a thread sleeps in exs_qdequeue(). */
 START_TEST(queue_waited_for)
 {
     exs_qhandle_t queue = make_queue();
@@ -239,8 +240,8 @@ static void *delete_it(void *box)
     return NULL;
 }
 
-/* One thread closes a socket of its own, and the queue that drives it is deleted by another: the close is that
- * queue's, which is not deleted before it has ended, or nobody's. */
+/* One thread closes a socket, and another deletes the queue that drives it. Either the queue drives the close, and
+ * can't be deleted before the close has ended, or the library's thread does. */
 START_TEST(deleted_beside_a_close)
 {
     struct address address, here = loopback(AF_INET, 0);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_harvest.c - harvesting by the plain verbs calls (core/device/rdma/harvest.h), from a completion queue whose completions come
- * at any moment: none is lost sight of. One that waits while nothing is to be done further has an event.
+ * test_harvest.c - reaping completions with the plain verbs calls (core/device/rdma/harvest.h), while further
+ * completions arrive at any moment: none is missed. If a completion is left when the caller may sleep, there is an
+ * event for it.
  */
 #include "core/device/rdma/harvest.h"
 
@@ -13,10 +14,11 @@ static struct ibv_context context;
 static struct ibv_comp_channel channel = {.context = &context};
 static struct ibv_cq cq = {.context = &context, .channel = &channel};
 static struct harvest harvest;
-static uint64_t waiting, taken, came; /* completions, whose names are 1, 2, 3... */
-static int events, refusals;          /* not fetched; to arm it, that are yet to come */
+/* completions: not polled yet, polled, arrived; their wr_ids are 1, 2, 3... */
+static uint64_t waiting, taken, came;
+static int events, refusals; /* events that were not fetched; number of next calls to arm that fail */
 static bool armed;
-static int at_arming, at_polling; /* completions that come right before the next call */
+static int at_arming, at_polling; /* completions that arrive right before the next call */
 static int wakefd;                /* the other end of the channel's descriptor */
 
 static void come(int count)
@@ -81,7 +83,8 @@ static void begin(void)
     armed = true;
 }
 
-/* So many come of it, the next ones; and whoever sees nothing left to do may sleep. */
+/* Checks that the harvest returns this number of completions, in order. If it leaves nothing unfinished, the caller may
+ * sleep, so the completion queue must be armed or have an event. */
 static void harvests(int count)
 {
     ck_assert_int_eq(rdma_harvest(get_event, &channel, &harvest), count);
@@ -119,7 +122,7 @@ START_TEST(an_event_and_what_it_tells_of)
 }
 END_TEST
 
-/* Before it is armed, when it is, and before it is polled then. */
+/* A completion arrives before the completion queue is armed, or between the arming and the next poll. */
 START_TEST(one_comes_meanwhile)
 {
     come(1);
@@ -127,7 +130,7 @@ START_TEST(one_comes_meanwhile)
     at_polling = _i >> 1;
     harvests(1 + at_arming + at_polling);
     if (_i >> 1) {
-        ck_assert_int_eq(events, 1); /* of what has been taken already */
+        ck_assert_int_eq(events, 1); /* for a completion that was already polled */
         harvests(0);
         ck_assert(harvest.fetched);
     }
@@ -135,7 +138,7 @@ START_TEST(one_comes_meanwhile)
 }
 END_TEST
 
-/* At first, or when it has had more than there is room for. What comes then no event tells of. */
+/* Arming fails, at first or after a harvest that was full. No event reports the completions that arrive then. */
 START_TEST(arming_is_refused)
 {
     if (_i > 0) {
@@ -157,7 +160,7 @@ START_TEST(arming_is_refused)
 }
 END_TEST
 
-/* As many as there is room for, one less, and more; those that come meanwhile, too. */
+/* As many completions as a harvest holds, one less, and more; and others that arrive during the harvest. */
 START_TEST(more_than_a_harvest)
 {
     static const int counts[] = {HARVEST_MAX - 1, HARVEST_MAX, HARVEST_MAX + 1, 2 * HARVEST_MAX,
@@ -182,7 +185,8 @@ START_TEST(more_than_a_harvest)
 }
 END_TEST
 
-/* It was full of them, and one comes between the poll that found no more and the arming: no event tells of that. */
+/* The harvest was full. A completion arrives between the poll that finds no more and the arming, so no event reports
+ * it. */
 START_TEST(one_comes_before_the_second_arming)
 {
     come(HARVEST_MAX);
@@ -195,7 +199,7 @@ START_TEST(one_comes_before_the_second_arming)
 }
 END_TEST
 
-/* The harvest is full of those that came before it was armed and those that came then; there are others. */
+/* Completions from before the arming and from the time of the arming fill the harvest, and others are left. */
 START_TEST(room_is_for_both)
 {
     come(HARVEST_MAX);
@@ -205,12 +209,12 @@ START_TEST(room_is_for_both)
     harvests(HARVEST_MAX);
     ck_assert(harvest.left);
     harvests(10);
-    events = 0; /* of the armings before */
+    events = 0; /* of the earlier armings */
     is_at_rest();
 }
 END_TEST
 
-/* As long as it has more it is not armed, or each harvest would have an event of its own. */
+/* While completions are left, the queue is not armed. Otherwise each harvest would cause an event. */
 START_TEST(a_flood_has_one_event)
 {
     come(HARVEST_MAX);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_hello.c - what two libraries tell each other of themselves and their devices: what a hello and a control
- * message have to be, and what the two agree on.
+ * test_hello.c - what two libraries tell each other about themselves and their devices: which hellos and control
+ * messages are valid, and what the two agree on.
  */
 #include "core/api/core.h"
 #include "core/queue/nic.h"
 #include "core/conn/protocol.h"
 #include "inside.h"
 
-#define LONGEST (300 * KIB) /* of one transfer: more than the ring buffer holds */
+#define LONGEST (300 * KIB) /* bytes per transfer: more than the ring buffer holds */
 
 /* ---- Messages -------------------------------------------------------------------------- */
 
@@ -74,7 +74,7 @@ END_TEST
 
 /* ---- Devices --------------------------------------------------------------------------- */
 
-/* A message that takes more requests than the queue pair holds arrives whole, and each of its bytes once. */
+/* A message that takes more work requests than the send queue holds arrives completely, and each byte once. */
 START_TEST(long_messages_are_cut)
 {
     struct pair pair;
@@ -92,7 +92,7 @@ START_TEST(long_messages_are_cut)
 }
 END_TEST
 
-/* One end whose device has no immediate data is enough: then neither uses any, in either direction. */
+/* If the device of one end has no immediate data, neither end uses it, in either direction. */
 START_TEST(immediate_data_is_agreed_on)
 {
     struct pair one, other;
@@ -114,7 +114,7 @@ START_TEST(immediate_data_is_agreed_on)
 }
 END_TEST
 
-/* A device that has small queues is served, one that has none worth the name is refused. */
+/* Connections work on a device with small queues. A device whose queues are too small is refused. */
 START_TEST(queues_fit_the_device)
 {
     static const struct {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_holds.c - what one peer can make this process hold, in bytes and descriptors: the figures of
- * SECURITY.md.
+ * test_holds.c - how many bytes and descriptors a peer can make this process hold: the figures of SECURITY.md.
  *
- * Bytes are memory in use by the process (VmRSS), where nothing else adds to that, as sanitizers do.
+ * Bytes are the memory in use by the process (VmRSS). They are only checked if nothing else adds to it, as sanitizers
+ * do.
  */
 #include <sys/resource.h>
 #include "check/support/silent.h"
@@ -13,22 +13,23 @@ enum {
     IDLE = 500, /* connections on which nothing was sent */
     STRANGERS = 400,
     DESCRIPTORS = 2048,
-    HALF_OPEN = 256,      /* of one listener, at most */
-    CONNECTION_KIB = 384, /* a kernel's device has queues in it, too */
+    HALF_OPEN = 256,      /* maximum per listener */
+    CONNECTION_KIB = 384, /* includes the queues of a kernel's device */
     CONNECTION_FDS = 2,
-    SHM_KIB = 256,     /* what lies in the ring of one that goes through shared memory, */
-    SHM_IDLE_KIB = 12, /* its flags, and the beginning of the ring of each direction; */
+    SHM_KIB = 256, /* per connection in shared memory: unread packets in its ring */
+    /* Per idle connection in shared memory: its control words, and the beginning of each ring. */
+    SHM_IDLE_KIB = 12,
     IDLE_KIB = 16,
-    IDLE_RDMA_KIB = 448, /* its buffers are pinned */
-    ANSWERED_KIB = 24,   /* and silent */
+    IDLE_RDMA_KIB = 448, /* includes pinned buffers */
+    ANSWERED_KIB = 24,   /* per unresponsive client that was answered */
     ANSWERED_FDS = 2,
-    WARM = 4,        /* after so many the queue has all that is needed once */
-    WAITING_KIB = 8, /* before it is accepted */
+    WARM = 4,        /* connections after which the queue has all that it allocates once */
+    WAITING_KIB = 8, /* per connection before it is accepted */
     WAITING_FDS = 1,
-    WAITING_SHM_FDS = 2, /* and what it has brought */
+    WAITING_SHM_FDS = 2, /* includes the descriptors that the peer passed */
     BLOCKING_KIB = 60,
     BLOCKING_FDS = 4,
-    BLOCKING_RDMA_KIB = 1024, /* its buffers are pinned, and its completion queue is a kernel's */
+    BLOCKING_RDMA_KIB = 1024, /* includes pinned buffers and a kernel's completion queue */
     BLOCKING_RDMA_FDS = 8,
 };
 
@@ -57,10 +58,10 @@ static void wait_for(int count, struct inbox *inbox, int type)
     }
 }
 
-/* ---- The peers, in a process of their own -------------------------------------------------------------- */
+/* ---- The peers, in a child process --------------------------------------------------------------------- */
 
-/* Connects as often as it is told, and sends on each connection what nobody receives; or, if it has an
- * argument, one after the other, and nothing. */
+/* Makes `count` connections and sends on each one more than the server receives. With an argument it makes them one
+ * after the other, and sends nothing. */
 static void peers(int fd, void *silent)
 {
     static char bytes[MIB];
@@ -84,7 +85,7 @@ static void peers(int fd, void *silent)
         inbox_pump(&own, 10);
 }
 
-/* A connection of a process that only blocks, after a byte in each direction. */
+/* Passes a byte in each direction on a connection of a process that uses only blocking calls. */
 static void exchange(int sock, bool first)
 {
     char byte = 'x';
@@ -168,7 +169,7 @@ static void settle_down(void)
     double end = seconds_now() + 10;
     long before;
 
-    do { /* until nothing more comes */
+    do { /* until no more memory is used */
         before = resident_kib();
         inbox_pump(&box, 100);
         inbox_pump(&box, 100);
@@ -177,7 +178,7 @@ static void settle_down(void)
 
 /* ---- Figures ------------------------------------------------------------------------------------------- */
 
-/* A connection on a queue, and all that its peer could send while nobody receives. */
+/* A connection on a queue, and all that its peer can send while no receive is pending. */
 START_TEST(connection)
 {
     struct child warm, child;
@@ -200,7 +201,7 @@ START_TEST(connection)
 }
 END_TEST
 
-/* So many connections, established and silent: buffers that nobody has used cost nothing. */
+/* Established connections without traffic: unused buffers take no memory. */
 START_TEST(idle)
 {
     struct child warm, child;
@@ -229,7 +230,7 @@ START_TEST(idle)
 }
 END_TEST
 
-/* Whoever waits to be accepted has no buffers yet. */
+/* A connection that waits for an accept has no buffers yet. */
 START_TEST(waiting)
 {
     struct child warm, child;
@@ -251,7 +252,7 @@ START_TEST(waiting)
 }
 END_TEST
 
-/* Programs that connect to the embedded device's TCP port and say nothing: so many, and no more. */
+/* Programs that connect to the software device's TCP port and send nothing: their number is limited. */
 START_TEST(half_open)
 {
     exs_acceptaddr_t wanted = {0};
@@ -278,7 +279,7 @@ START_TEST(half_open)
 }
 END_TEST
 
-/* Those that ask for a connection as a client would, and never say that they are ready. */
+/* Clients that send a connection request, and do not confirm the reply. */
 START_TEST(answered)
 {
     exs_acceptaddr_t wanted = {0};
@@ -287,7 +288,7 @@ START_TEST(answered)
     bool there;
 
     if (on_rdma())
-        return; /* the kernel answers for them */
+        return; /* the kernel replies to them */
     begin(STRANGERS);
     must(exs_accept(listener, &wanted, 1, 0, box.queue));
     for (int i = 0; i < STRANGERS; i++) {
@@ -313,7 +314,7 @@ static void expect_blocking(const char *what, long bytes, int fds)
                 on_rdma() ? BLOCKING_RDMA_FDS : BLOCKING_FDS);
 }
 
-/* Connections without a queue of the user's: each has one of its own. */
+/* Connections by blocking calls: each has a private home queue. */
 START_TEST(blocking_accepts)
 {
     struct child child;
@@ -360,7 +361,7 @@ int main(void)
     TCase *tcase = add_bare_case(suite, "figures", 60);
     struct rlimit limit;
 
-    getrlimit(RLIMIT_NOFILE, &limit); /* so many that a listener keeps HALF_OPEN */
+    getrlimit(RLIMIT_NOFILE, &limit); /* enough for a listener to keep HALF_OPEN connections */
     limit.rlim_cur = limit.rlim_max < DESCRIPTORS ? limit.rlim_max : DESCRIPTORS;
     setrlimit(RLIMIT_NOFILE, &limit);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_hole.c - memory whose first and last page are good, and one between is not: not readable, read-only, not
- * mapped, or behind the end of a file. It is refused, or the transfer fails; never a signal. And what a region's
- * registrations let a peer do.
+ * test_hole.c - memory whose first and last pages are valid and a page in the middle is not: unreadable, read-only,
+ * unmapped, or beyond the end of a file. The call is refused or the transfer fails, without a signal. Also: what access
+ * a peer has to a region.
  */
 #include "inside.h"
 
@@ -15,9 +15,9 @@
 enum { NO_ACCESS, READ_ONLY, UNMAPPED, CUT, HOLES };
 enum { PAGES = 8, LENGTH = PAGES * 4096 };
 
-/* ---- An old kernel -------------------------------------------------------------------------- */
+/* ---- A kernel without PROCMAP_QUERY --------------------------------------------------------- */
 
-static bool is_old; /* the kernel answers no question about single mappings */
+static bool is_old; /* the ioctl PROCMAP_QUERY fails */
 static int queries;
 
 __attribute__((visibility("default"))) int ioctl(int fd, unsigned long request, ...)
@@ -43,7 +43,7 @@ __attribute__((visibility("default"))) int ioctl(int fd, unsigned long request, 
 
 struct holed {
     char *bytes;
-    int file; /* the pages from the third to the sixth */
+    int file; /* mapped at the third to the sixth page */
 };
 
 static struct holed holed_make(void)
@@ -77,7 +77,7 @@ static void holed_free(struct holed *h)
     must(close(h->file));
 }
 
-/* ---- Before it is used ------------------------------------------------------------------------ */
+/* ---- Registration ----------------------------------------------------------------------------- */
 
 START_TEST(refused)
 {
@@ -108,9 +108,9 @@ START_TEST(refused)
 }
 END_TEST
 
-/* ---- Nobody registered it ---------------------------------------------------------------------- */
+/* ---- Memory that is not registered ------------------------------------------------------------- */
 
-/* Refused, whether it is copied or registered for the send; the connection goes on. */
+/* The send is refused, whether it would be copied or registered. The connection still works. */
 START_TEST(sent)
 {
     struct holed h = holed_make();
@@ -139,7 +139,7 @@ START_TEST(sent)
 }
 END_TEST
 
-/* The receive fails, before or after the bytes have come, and a STREAM's bytes stay for the next one. */
+/* The receive fails, whether it starts before or after the bytes arrive, and the next receive gets the bytes. */
 START_TEST(received)
 {
     struct holed h = holed_make();
@@ -174,10 +174,9 @@ START_TEST(received)
 }
 END_TEST
 
-/* ---- It was good when it was registered ------------------------------------------------------- */
+/* ---- Memory that was valid when it was registered --------------------------------------------- */
 
-/* Then a file is cut short in its middle, before the peer's data, or the device, come to that. A real device has
- * pinned the pages. */
+/* Then the file is truncated, before the peer or the device accesses the memory. A real device has pinned the pages. */
 START_TEST(cut_later)
 {
     struct holed h = holed_make();
@@ -190,7 +189,7 @@ START_TEST(cut_later)
         return;
     ck_assert_ptr_ne(region, EXS_MHANDLE_INVALID);
     pair_open(&pair, AF_INET, SOCK_STREAM);
-    if (is_used && !sends) { /* the peer knows where, and writes there itself */
+    if (is_used && !sends) { /* the peer has the advertisement, and writes to the memory itself */
         must(exs_recv(pair.server, h.bytes, LENGTH, MSG_WAITALL, pair.server_box->queue, NULL, region));
         pass_bytes(pair.server_box, pair.server, pair.client_box, pair.client, 10, 5);
     } else if (is_used) {
@@ -227,7 +226,7 @@ START_TEST(cut_later)
 }
 END_TEST
 
-/* ---- Rights of the peer ------------------------------------------------------------------------ */
+/* ---- Access rights of the peer ----------------------------------------------------------------- */
 
 static int access_of(int socket, enum memory_use use)
 {
@@ -236,7 +235,7 @@ static int access_of(int socket, enum memory_use use)
     return mr != NULL ? ((const struct soft_mr *)mr)->access : -1;
 }
 
-/* A region that is only sent from, or read into, the peer may not write to; the first receive changes that. */
+/* The peer gets no write access to a region until the region is used for a receive. */
 START_TEST(only_sent_from)
 {
     char *bytes = new_buffer(MIB), *out = new_buffer(MIB), in[100];

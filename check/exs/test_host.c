@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_host.c - connecting by name: to its addresses in turn, and what is said where there is none. */
+/* test_host.c - connecting by name: all addresses of the name are tried in order. Also the errors if there are none. */
 #include <arpa/inet.h>
 #include <limits.h>
 #include <sys/resource.h>
@@ -62,7 +62,7 @@ START_TEST(by_name_blocking)
 }
 END_TEST
 
-/* Nobody is asked for numbers; an IPv6 socket takes IPv4's, too. */
+/* A numeric address is not looked up. An IPv6 socket accepts IPv4 addresses, too. */
 START_TEST(by_number)
 {
     struct inbox box;
@@ -84,7 +84,7 @@ START_TEST(by_number)
 }
 END_TEST
 
-/* Addresses where nobody listens come first. */
+/* Connects to addresses without a listener fail first. */
 START_TEST(in_turn)
 {
     struct inbox box;
@@ -99,7 +99,8 @@ START_TEST(in_turn)
     name_leads_to(&nobody);
     connect_host(client, &box);
     take_failed(&box, EXS_EVT_CONNECT, client, ECONNREFUSED);
-    must(exs_connect(client, SA(&nobody), nobody.length, 0, NULL, box.queue, NULL)); /* knows of no name */
+    /* A connect by address does not use the name. */
+    must(exs_connect(client, SA(&nobody), nobody.length, 0, NULL, box.queue, NULL));
     take_failed(&box, EXS_EVT_CONNECT, client, ECONNREFUSED);
     name_leads_to(&address);
     must(exs_accept(listener, &wanted, 1, 0, box.queue));
@@ -111,7 +112,7 @@ START_TEST(in_turn)
 }
 END_TEST
 
-/* One that is silent has half of the time only. */
+/* An address that does not respond gets half of the remaining time. */
 START_TEST(silent_first)
 {
     struct inbox box;
@@ -137,7 +138,7 @@ START_TEST(silent_first)
 }
 END_TEST
 
-/* Time without end has no end for the last one either. */
+/* With an infinite timeout, each address has an infinite timeout. */
 START_TEST(endless)
 {
     struct inbox box;
@@ -160,7 +161,7 @@ START_TEST(endless)
 }
 END_TEST
 
-/* The last one's errno, when all time is over. */
+/* When the time is over, the call returns the errno of the last address. */
 START_TEST(all_silent)
 {
     struct timeval limit = {.tv_usec = 300000};
@@ -178,7 +179,7 @@ START_TEST(all_silent)
 }
 END_TEST
 
-/* No time at all is over at once, and its end is told of as that of any other: as of an address. */
+/* A timeout of 0 expires at once, and is reported as for a connect by address. */
 START_TEST(no_time)
 {
     struct inbox box;
@@ -234,7 +235,7 @@ START_TEST(error_of_a_name)
 }
 END_TEST
 
-/* The C library says that there is no such name where it has no descriptor to look with. */
+/* The C library reports an unknown name if it has no descriptor for the lookup: the call returns EMFILE. */
 START_TEST(shortage)
 {
     struct inbox box;
@@ -321,7 +322,7 @@ START_TEST(bound)
 }
 END_TEST
 
-/* A socket for IPv6 alone has no address of IPv4, by number or by name. */
+/* An IPV6_V6ONLY socket can't connect to an IPv4 address, neither by number nor by name. */
 START_TEST(ipv6_only)
 {
     int client = exs_socket(PF_INET6, SOCK_STREAM, 0), on = 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_host_lookup.c - connecting by name, while the name is looked up: nobody waits for that but who says so,
- * and who gives up, closes or forks meanwhile is not told any more.
+ * test_host_lookup.c - connecting by name, during the lookup: only blocking calls wait for it, and its result is
+ * discarded if the connect times out, is cancelled or closed, or the process has forked.
  */
 #include <poll.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@ static bool is_readable(exs_qhandle_t queue, int ms)
     return poll(&fd, 1, ms) == 1;
 }
 
-/* The call returns and the loop sleeps, until the name server's answer wakes it by the queue's descriptor. */
+/* The call returns and the loop sleeps. The result of the lookup wakes it through the queue's descriptor. */
 START_TEST(nobody_waits)
 {
     struct inbox box;
@@ -38,7 +38,7 @@ START_TEST(nobody_waits)
 }
 END_TEST
 
-/* EXS_DEBUG has one line for it. */
+/* EXS_DEBUG writes one line for the failed lookup. */
 START_TEST(said_once)
 {
     FILE *said = tmpfile();
@@ -65,7 +65,7 @@ START_TEST(said_once)
 }
 END_TEST
 
-/* The queue that the event goes to is not the one that the socket lives on. */
+/* The event goes to another queue than the socket's home queue. */
 START_TEST(another_queue)
 {
     struct inbox first, second;
@@ -92,7 +92,7 @@ START_TEST(another_queue)
 }
 END_TEST
 
-/* Nobody wants the answer any more: it is thrown away when it comes. */
+/* The connect ends before the lookup: the result is discarded. */
 START_TEST(given_up)
 {
     struct inbox box;
@@ -146,7 +146,7 @@ static void *connect_by_name(void *socket)
     return NULL;
 }
 
-/* The answer ends the sleep of a call, not the time that it has. */
+/* The result of the lookup wakes the call before its timeout. */
 START_TEST(wakes_a_blocking_call)
 {
     int client = exs_socket(PF_INET, SOCK_STREAM, 0);
@@ -165,9 +165,9 @@ START_TEST(wakes_a_blocking_call)
 }
 END_TEST
 
-/* ---- Many names ---------------------------------------------------------------------------- */
+/* ---- Many lookups -------------------------------------------------------------------------- */
 
-#define AT_ONCE 8 /* names that are looked up at the same time */
+#define AT_ONCE 8 /* maximum number of concurrent lookups */
 #define MANY 20
 
 static void begin_many(int *clients, struct inbox *box)
@@ -188,7 +188,7 @@ static void let_go(int count)
         sem_post(&go);
 }
 
-/* The others wait in line, where they can be cancelled. */
+/* Further lookups wait in a list, and can be cancelled. */
 START_TEST(many)
 {
     struct inbox box;
@@ -211,7 +211,8 @@ START_TEST(many)
     ck_assert_int_eq(atomic_load(&asks), MANY - 1);
     while (count_threads() > threads)
         sched_yield();
-    clients[0] = exs_socket(PF_INET, SOCK_STREAM, 0); /* the threads have ended, and there is room for others */
+    /* The lookup threads have ended; a new lookup starts another one. */
+    clients[0] = exs_socket(PF_INET, SOCK_STREAM, 0);
     connect_host(clients[0], &box);
     let_go(1);
     take_failed(&box, EXS_EVT_CONNECT, clients[0], ENXIO);
@@ -236,7 +237,7 @@ static void connect_in_child(void)
     inbox_close(&box);
 }
 
-/* The parent's threads, and whatever they look up, are not the child's. */
+/* The child has neither the parent's lookup threads nor its lookups. */
 START_TEST(forked)
 {
     struct inbox box;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_icmp.c - ICMP messages that claim that a path is narrower than it is do not stop a connection.
+ * test_icmp.c - forged ICMP messages about the path MTU do not stop a connection.
  *
- * Any host on the network can send "fragmentation needed" or "packet too big", about a datagram of any UDP socket, and the
- * kernel remembers that MTU for the address. The device must go on sending packets of the size that both ends agreed on.
+ * Any host on the network can send "fragmentation needed" or "packet too big" about a datagram of any UDP socket, and
+ * the kernel remembers that MTU for the address. The device must continue to send packets of the size that both ends
+ * have agreed on.
  *
- * In a network namespace of its own, with a raw socket in place of the other host.
+ * The test runs in a network namespace, with a raw socket in place of the other host.
  */
 #include "check/support/support.h"
 #include "check/support/twonets.h"
@@ -31,7 +32,7 @@ static uint16_t sum_of(const void *data, size_t length)
     return htons((uint16_t)~sum);
 }
 
-/* A datagram socket that has nothing to do with the connection; its port, network byte order. */
+/* Opens a datagram socket without relation to the connection, and stores its port in network byte order. */
 static int open_bystander(int family, in_port_t *port)
 {
     struct sockaddr_storage at = {.ss_family = (sa_family_t)family};
@@ -41,7 +42,7 @@ static int open_bystander(int family, in_port_t *port)
     must(fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     must(bind(fd, (struct sockaddr *)&at, length));
     must(getsockname(fd, (struct sockaddr *)&at, &length));
-    *port = ((struct sockaddr_in *)&at)->sin_port; /* at the same place in sockaddr_in6 */
+    *port = ((struct sockaddr_in *)&at)->sin_port; /* at the same offset in sockaddr_in6 */
     return fd;
 }
 
@@ -101,7 +102,7 @@ static void send_narrow6(in_port_t port)
     send_raw(IPPROTO_ICMPV6, (const struct sockaddr *)&to, sizeof to, &message, sizeof message);
 }
 
-/* The kernel believes it: another socket's path MTU towards the same address. */
+/* Returns the path MTU that the kernel has recorded for the address. */
 static int known_mtu(int family, in_port_t port)
 {
     const struct sockaddr_in to = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_idle.c - what a connection costs that has nothing to do: turns of a queue that its socket's own queue is used
- * on, descriptors, and pages; and what the library costs that has no connection.
+ * test_idle.c - the cost of an idle connection: polls of its home queue when that is attached to another queue,
+ * descriptors and memory. Also the memory of the library without a connection.
  */
 #include "check/support/support.h"
 
@@ -15,16 +15,17 @@
 
 enum {
     GUESTS = 100,
-    FDS = 2000,     /* are enough for all of them */
+    FDS = 2000,     /* enough for all connections */
     SAMPLE = 40,    /* connections */
-    ALONE_FDS = 3,  /* of a connection by blocking calls; */
-    NIC_FDS = 10,   /* where its device is the kernel's; */
-    QUEUED_FDS = 2, /* of one on a queue; */
-    SHM_FDS = 1,    /* more by shared memory, where each has a context of its own: its peer's wakefd */
-    ALONE_KIB = 34, /* the same in pages that are there, */
+    ALONE_FDS = 3,  /* descriptors of a connection by blocking calls */
+    NIC_FDS = 10,   /* descriptors of a connection on the kernel's RDMA */
+    QUEUED_FDS = 2, /* descriptors of a connection on a queue */
+    /* Additional descriptors in shared memory, if the connection has its own context: the peer's wakefd. */
+    SHM_FDS = 1,
+    ALONE_KIB = 34, /* memory of a connection by blocking calls */
     QUEUED_KIB = 12,
     SHM_KIB = 3,
-    TCP_KIB = 5, /* the same by TCP: the first page of the buffer of each direction */
+    TCP_KIB = 5, /* additional memory by TCP: the first page of the buffer of each direction */
 };
 
 static struct address address;
@@ -72,8 +73,8 @@ static void close_alone(struct ends *ends, int count)
     }
 }
 
-/* Of the sockets' homes, those that had a turn in the host's last. On a NIC idle connections look after their
- * peers, each when its time comes. So many sockets have no receive pending: their homes may be detached from the host. */
+/* Returns how many of the clients' home queues the host's last pass drove. `done` clients have no receive pending any
+ * more, so their home queues may be detached. Returns 0 on a NIC, where idle connections send keepalive probes. */
 static int driven(struct queue *host, const struct ends *ends, int done)
 {
     int count = 0, attached = 0;
@@ -96,7 +97,7 @@ static int driven(struct queue *host, const struct ends *ends, int done)
     return count;
 }
 
-/* Those that have nothing to do cost nothing. */
+/* Idle connections are not polled. */
 START_TEST(turns)
 {
     static struct ends ends;
@@ -132,13 +133,13 @@ START_TEST(turns)
     for (int i = 0; i < GUESTS; i++)
         while (inbox_take(&box, EXS_EVT_CLOSE, ends.client[i]).exs_evt_type != EXS_EVT_CLOSE)
             ;
-    ck_assert_int_eq(atomic_load(&host->attachment_count), 0); /* the queue is the inbox's still */
+    ck_assert_int_eq(atomic_load(&host->attachment_count), 0); /* only the inbox's own queue is left */
     free(box.kept);
     must(exs_blocking_close(listener));
 }
 END_TEST
 
-/* A line of what is behind this process's addresses, KiB. */
+/* The value of this line of smaps_rollup for the process, KiB. */
 static long smaps_kib(const char *line_begins)
 {
     char line[128];
@@ -153,7 +154,7 @@ static long smaps_kib(const char *line_begins)
     return kib;
 }
 
-/* A page that two mappings share counts half for each. */
+/* A page that two processes share counts half in each. */
 static long pages_kib(void)
 {
     return smaps_kib("Pss:");
@@ -173,7 +174,8 @@ static void connect_queued(struct inbox *box, struct ends *ends, int from, int c
     }
 }
 
-/* By the kernel's RDMA, which doesn't notice that a host is gone, there is a next probe; our device's TCP notices. */
+/* On the kernel's RDMA, which does not detect a dead host, the queue has a timer for the next keepalive probe. The
+ * software device relies on TCP's keepalive. */
 START_TEST(times)
 {
     static struct ends ends;
@@ -203,7 +205,7 @@ static long more_kib(void)
     return on_shm() ? SHM_KIB : 0;
 }
 
-/* What a connection costs, in descriptors of this process, each end. */
+/* Descriptors of this process per end of a connection. */
 START_TEST(descriptors)
 {
     static struct ends ends, queued;
@@ -219,7 +221,7 @@ START_TEST(descriptors)
     fprintf(stderr, "a connection by blocking calls has %d descriptors\n", each);
     ck_assert_int_le(each, on_rdma() ? NIC_FDS : ALONE_FDS + (on_shm() ? SHM_FDS : 0));
     inbox_open(&box, 8);
-    connect_queued(&box, &queued, 0, 2); /* the first brings what two queues need once */
+    connect_queued(&box, &queued, 0, 2); /* the first connection opens what both queues open once */
     before = count_fds();
     close_socket(&box, queued.client[1]);
     close_socket(&box, queued.server[1]);
@@ -233,8 +235,8 @@ START_TEST(descriptors)
 }
 END_TEST
 
-/* Do pages tell what the library asked for? Sanitizers and valgrind have a malloc of their own, which keeps
- * more. */
+/* Does the process's memory show what the library allocates? Not with the malloc of sanitizers and valgrind, which
+ * keeps more. */
 static bool pages_count(void)
 {
     size_t before = mallinfo2().uordblks;
@@ -245,7 +247,8 @@ static bool pages_count(void)
     return counts && sysconf(_SC_PAGESIZE) == 4096 && !on_rdma();
 }
 
-/* What an idle connection costs, each end. The first ones bring what the process needs once. */
+/* Memory of this process per end of an idle connection, after the first ones have allocated what the process needs
+ * once. */
 START_TEST(memory)
 {
     static struct ends alone, queued;
@@ -278,7 +281,7 @@ START_TEST(memory)
 }
 END_TEST
 
-/* A process that does no more than begin has no large page of the library's, even where all memory is in such. */
+/* exs_init uses no huge page, even if transparent huge pages are always enabled. */
 START_TEST(no_large_page)
 {
     long before = smaps_kib("AnonHugePages:");

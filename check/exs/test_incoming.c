@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_incoming.c - connections on their way in: whoever asks for one and then falls silent delays nobody,
- * holds little, and makes room when there are many of it.
+ * test_incoming.c - half-open connections: a client that requests a connection and then stops responding does not delay
+ * others, takes few resources, and is dropped if there are too many.
  *
- * Strangers talk to the TCP port of the embedded device. The kernel's connection manager answers for its own.
+ * The unresponsive clients use the TCP port of the software device. The kernel's connection manager replies to its own.
  */
 #include <sys/resource.h>
 #include "check/support/silent.h"
@@ -12,14 +12,15 @@
 
 enum {
     STRANGERS = 1000,
-    HALF_OPEN = 256,      /* of one listener, at most; */
-    HALF_OPEN_ALONE = 32, /* those that a blocking accept would get */
+    HALF_OPEN = 256,      /* maximum per listener */
+    HALF_OPEN_ALONE = 32, /* maximum on private queues, of blocking accepts */
     CLIENTS = 100,
 };
 
-/* ---- Strangers ----------------------------------------------------------------------------------------- */
+/* ---- Unresponsive clients ------------------------------------------------------------------------------ */
 
-/* So many, one after the other: the next comes when the listener has dealt with the last. */
+/* Connects this number of unresponsive clients, one after the other, each when the listener has answered the one
+ * before. */
 static void let_strangers_in(int *fd, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -41,7 +42,7 @@ static void send_away(const int *fd, int count)
         close(fd[i]);
 }
 
-/* The last `kept` are there, and none before. */
+/* Checks that the last `kept` of the connections are open, and all others closed. */
 static void expect_kept(const int *fd, int count, int kept)
 {
     for (int i = 0; i < count; i++)
@@ -74,7 +75,7 @@ static void expect_soon(double start)
 
 /* ---- Half-open ----------------------------------------------------------------------------------------- */
 
-/* Nobody finds a socket by its number, by chance or by mistake, before an accept has told it. */
+/* No call finds the socket of a half-open connection by its number before an accept has returned it. */
 START_TEST(no_number_before_the_accept)
 {
     int fd, client, server, last = count_fds() + 20;
@@ -105,7 +106,7 @@ START_TEST(no_number_before_the_accept)
 }
 END_TEST
 
-/* An accept is spent on who is established, not on who asks. */
+/* An accept is used for a connection that is established, not for a request. */
 START_TEST(silence_delays_nobody)
 {
     static int fd[STRANGERS];
@@ -123,7 +124,7 @@ START_TEST(silence_delays_nobody)
     thread_join(thread);
     close_socket(&box, server);
     must(exs_blocking_close(client));
-    expect_kept(fd, STRANGERS, HALF_OPEN - 1); /* the last to go made room for the client */
+    expect_kept(fd, STRANGERS, HALF_OPEN - 1); /* the last one that was dropped made room for the client */
     send_away(fd, STRANGERS);
     incoming_end();
 }
@@ -152,8 +153,8 @@ START_TEST(silence_delays_no_blocking_accept)
 }
 END_TEST
 
-/* More than may be half-open, honest, and all at once: none makes room for another. However long they are kept
- * from running, to who accepts it is no time in which they were silent. */
+/* More responsive clients than may be half-open, at the same time: none is dropped for another. The accepting thread
+ * has its own clock, so time in which the clients do not run does not count. */
 static void *accept_all(void *arg)
 {
     int *server = arg;
@@ -178,7 +179,7 @@ START_TEST(many_at_once)
     for (int i = 0; i < CLIENTS; i++)
         take_good(&box, EXS_EVT_CONNECT, client[i]);
     thread_join(thread);
-    for (int i = 0; i < CLIENTS; i++) /* which of them is whose is not said: they come in any order */
+    for (int i = 0; i < CLIENTS; i++) /* the order is unknown, so each server sends the same */
         must(exs_blocking_send(server[i], "x", 1, 0, NULL));
     for (int i = 0; i < CLIENTS; i++) {
         must(exs_recv(client[i], &byte, 1, 0, box.queue, NULL, NULL));
@@ -192,7 +193,7 @@ START_TEST(many_at_once)
 }
 END_TEST
 
-/* Two descriptors each: its connection, and the number of the socket that is to be. */
+/* A half-open connection takes two descriptors: its TCP connection and the future socket's number. */
 START_TEST(bound_of_descriptors)
 {
     static int fd[2 * HALF_OPEN];
@@ -214,7 +215,7 @@ START_TEST(bound_of_descriptors)
 }
 END_TEST
 
-/* Without a descriptor left the oldest makes room, too. */
+/* If no descriptor is left, the oldest half-open connection is dropped, too. */
 START_TEST(no_descriptor_left)
 {
     static int fd[100], filler[1 << 16];
@@ -229,7 +230,8 @@ START_TEST(no_descriptor_left)
     bool there;
 
     must(connect(late, SA(&address), address.length));
-    for (double end_ = seconds_now() + WAIT_MS / 1e3; count_fds() == before;) { /* it has the last but ours */
+    /* Until the listener has accepted the TCP connection. */
+    for (double end_ = seconds_now() + WAIT_MS / 1e3; count_fds() == before;) {
         ck_assert_msg(seconds_now() < end_, "a connection is not taken in");
         inbox_pump(&box, 1);
     }
@@ -255,7 +257,7 @@ START_TEST(no_descriptor_left)
 }
 END_TEST
 
-/* They hold neither the listener nor the queue that they would have lived on. */
+/* Half-open connections do not keep the listener open, nor the queue that would be their home queue. */
 START_TEST(end_of_the_listener_or_queue)
 {
     int fd[4], client, server;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * test_intr.c - EXS_INTR: a signal handler ends a call that blocks, and the connection lives on.
- */
+/* test_intr.c - EXS_INTR: a signal handler ends a blocking call, and the connection still works. */
 #include "check/support/asleep.h"
 #include "check/support/support.h"
 
@@ -18,7 +16,7 @@ static void handle(int signal)
     handled++;
 }
 
-/* Calls are not to be started anew by the kernel, whatever the program asked for. */
+/* SA_RESTART must make no difference: calls with EXS_INTR are not restarted. */
 static void catch_signals(void)
 {
     struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
@@ -27,7 +25,7 @@ static void catch_signals(void)
     ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
 }
 
-struct job { /* a call of another thread */
+struct job { /* a call in another thread */
     long (*call)(struct job *job);
     int socket, flags;
     size_t length;
@@ -142,7 +140,7 @@ static struct job job_of(long (*call)(struct job *), int socket, size_t length, 
         .call = call, .socket = socket, .length = length, .buffer = new_buffer(length), .flags = flags};
 }
 
-/* What comes is received, and the whole of it, by whoever asks next. */
+/* Data that arrives is received completely by the next call. */
 static void still_works(const struct pair *pair)
 {
     char in[5];
@@ -156,7 +154,7 @@ static void still_works(const struct pair *pair)
 
 static long (*const receives[])(struct job *) = {receive, receive_message, receive_file};
 
-/* Nothing had come, though its peer never runs: short and long, of each kind. */
+/* No byte had arrived, and the peer does not run: short and long receives, by each call. */
 START_TEST(nothing_came)
 {
     struct pair pair;
@@ -166,7 +164,7 @@ START_TEST(nothing_came)
     for (int i = 0; i < 2 * COUNT(receives); i++) {
         job = job_of(receives[i / 2], pair.server, i % 2 ? 100 * KIB : 10, EXS_INTR);
         if (i / 2 == 2 && i % 2)
-            job.length = 4000; /* memory of a vector is advertised, if it is long */
+            job.length = 4000; /* longer segments of a vector would be advertised */
         start_job(&job);
         interrupt(&job);
         ends(&job, -1, EINTR);
@@ -176,7 +174,7 @@ START_TEST(nothing_came)
 }
 END_TEST
 
-/* Some had: these are what the call returns. */
+/* Some bytes had arrived: the call returns their number. */
 START_TEST(some_came)
 {
     struct pair pair;
@@ -187,7 +185,7 @@ START_TEST(some_came)
         job = job_of(receives[i], pair.server, 10, EXS_INTR | MSG_WAITALL);
         ck_assert_int_eq(exs_blocking_send(pair.client, "abc", 3, 0, NULL), 3);
         start_job(&job);
-        while (memcmp(job.buffer, "abc", 3) != 0) /* it runs the socket */
+        while (memcmp(job.buffer, "abc", 3) != 0) /* the call has received the bytes */
             sched_yield();
         await_sleep(&job.tid);
         interrupt(&job);
@@ -200,8 +198,8 @@ START_TEST(some_came)
 }
 END_TEST
 
-/* Only the call that the signal came to: neither another thread's on the same socket, nor an operation with an
- * event. */
+/* The signal ends only the call of the thread that handles it, not another thread's call on the same socket, nor an
+ * operation with an event. */
 START_TEST(others_go_on)
 {
     uint8_t in[3];
@@ -231,7 +229,7 @@ START_TEST(others_go_on)
 }
 END_TEST
 
-/* The peer was told of the buffer, and runs: it forgets that. */
+/* The buffer was advertised: the peer must run to reply to the recall. */
 START_TEST(advertised)
 {
     int type = _i ? SOCK_SEQPACKET : SOCK_STREAM;
@@ -258,7 +256,8 @@ END_TEST
 
 static long (*const sends[])(struct job *) = {send_all, send_message, send_file};
 
-/* As much as the peer has room for, and then nothing of it; a file's bytes are not what the call returns. */
+/* The first call returns the number of bytes that the peer had space for, except exs_sendfile, and the next one
+ * transfers nothing. */
 START_TEST(no_room)
 {
     uint8_t *in = new_buffer(2 * LENGTH);
@@ -327,7 +326,7 @@ START_TEST(connects)
     start_job(&job);
     interrupt(&job);
     ends(&job, -1, EINTR);
-    job = job_of(connect_to, client, 1, EXS_INTR); /* it may connect anew */
+    job = job_of(connect_to, client, 1, EXS_INTR); /* the socket may connect again */
     job.address = address;
     job.thread = thread_start(run_job, &job);
     int server = exs_blocking_accept(listener, NULL, NULL);
@@ -340,9 +339,9 @@ START_TEST(connects)
 }
 END_TEST
 
-/* ---- What ends nothing ----------------------------------------------------------------------- */
+/* ---- Calls that a signal does not end -------------------------------------------------------- */
 
-/* Without the flag; and the signal that the caller has blocked, with it. */
+/* A call without EXS_INTR, and a call with it whose thread has blocked the signal. */
 START_TEST(goes_on)
 {
     struct pair pair;
@@ -355,7 +354,7 @@ START_TEST(goes_on)
     for (int i = 0; i < 2; i++) {
         struct job job = job_of(receive, pair.server, 3, i ? EXS_INTR : 0);
 
-        pthread_sigmask(SIG_SETMASK, i ? &set : &none, NULL); /* the thread's, too */
+        pthread_sigmask(SIG_SETMASK, i ? &set : &none, NULL); /* the new thread inherits the mask */
         start_job(&job);
         if (i)
             ck_assert_int_eq(pthread_kill(job.thread, SIGUSR1), 0);
@@ -370,7 +369,7 @@ START_TEST(goes_on)
 }
 END_TEST
 
-/* It is for calls that wait. */
+/* EXS_INTR is only for blocking calls. */
 START_TEST(refused)
 {
     exs_acceptaddr_t element = {0};

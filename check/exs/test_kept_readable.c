@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_kept_readable.c - a loop that looks on keeps its descriptor readable, and nobody spins for that: not the
- * loop when it looks no more, and not who dequeues in its callback. */
+/* test_kept_readable.c - a busy-polling watcher keeps its descriptor readable. This must not make the loop spin after
+ * busy polling was switched off, nor a callback that dequeues from the queue. */
 #include "check/support/support.h"
 
 #include <exs_ev.h>
 #include <time.h>
 
-#define LONG "1000000" /* us; as long as EXS_WAIT_US_MAX */
+#define LONG "1000000" /* microseconds; equal to EXS_WAIT_US_MAX */
 #define LOOP "100000"
 #define SHORT_US 50
 
-enum { FEW = 50 }; /* turns of a loop that sleeps, in a tenth of a second */
+enum { FEW = 50 }; /* maximum number of iterations of a sleeping loop in a tenth of a second */
 
 static void init_with(const char *spin)
 {
@@ -69,8 +69,8 @@ static unsigned turns_in(EV_P_ double seconds)
     return ev_iteration(EV_A) - before;
 }
 
-/* The mode is changed between two turns, when the watcher has kept its descriptor readable: what it would look
- * for has not come for as long as a turn is. */
+/* Busy polling is switched off between two iterations, while the watcher keeps its descriptor readable because the
+ * polling time has not expired. */
 START_TEST(a_loop_that_looks_no_more_sleeps)
 {
     struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
@@ -85,7 +85,7 @@ START_TEST(a_loop_that_looks_no_more_sleeps)
     exs_ev_start(loop, &watcher);
     pass_one(&pair, &byte);
     ev_timer_init(&change, look_no_more, 0.02, 0);
-    ev_set_priority(&change, EV_MAXPRI); /* of those that are due, the first */
+    ev_set_priority(&change, EV_MAXPRI); /* the first of the pending callbacks */
     change.data = pair.client_box->queue;
     ev_now_update(loop);
     ev_timer_start(loop, &change);
@@ -98,13 +98,13 @@ START_TEST(a_loop_that_looks_no_more_sleeps)
 }
 END_TEST
 
-struct nap { /* of a callback */
+struct nap { /* a callback that sleeps in exs_qdequeue */
     struct pair pair;
     int rounds;
     unsigned turn;
     char byte;
-    double cpu;        /* s, that it took, */
-    uint64_t dequeues; /* and looks at the queue */
+    double cpu;        /* CPU seconds that it used */
+    uint64_t dequeues; /* polls of the queue in this time */
 };
 
 static double cpu_of_thread(void)
@@ -135,7 +135,8 @@ static void dequeue_in_vain(struct nap *nap, exs_qhandle_t queue)
     nap->cpu = cpu_of_thread() - before;
 }
 
-/* The second time since the watcher looks on, and finds what the first one has had sent. */
+/* The second call is in the same iteration, because the watcher busy-polls and finds the message that the first call
+ * sent. */
 static void take_a_nap(EV_P_ exs_ev *w, exs_event_t *events, int count)
 {
     struct nap *nap = w->data;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_last_word.c - the last acknowledgement is lost, and whoever gave it has closed in order: what was sent
- * has arrived all the same, and its sender is told so. What has not arrived then has failed.
+ * test_last_word.c - the last acknowledgement is lost, and the receiver has closed in order: sends that have arrived
+ * succeed, and those that have not arrived fail.
  *
- * Both ends are in this process, on the embedded device and its UDP link; from some moment on its sendmsg loses
- * the acknowledgements of one end. That one, which sends, has no service thread then until the other has left:
- * however long this process is kept from running between two calls, nothing is sent again before all has been
- * sent once, and nobody gives up.
+ * Both ends are in this process, on the software device's UDP link. From a given moment on, sendmsg() drops the
+ * acknowledgements to the sender. The sender's service thread is suspended until the receiver has closed. However long
+ * the process does not run, the sender then neither retransmits before all has been sent once nor gives up.
  */
 #include "check/support/support.h"
 
@@ -17,8 +16,8 @@
 
 enum { READ_RESPONSE = 0xd, ACKNOWLEDGE = 0x11, BTH = 12 };
 
-static _Atomic uint32_t deaf;  /* a queue pair number: what answers it is lost; 0: none is */
-static _Atomic uint32_t blind; /* all but those */
+static _Atomic uint32_t deaf;  /* number of a queue pair whose acknowledgements are dropped; 0: none */
+static _Atomic uint32_t blind; /* number of a queue pair whose other packets are dropped */
 static atomic_uint lost;
 
 static uint32_t qpn_of(const uint8_t *bth)
@@ -26,7 +25,7 @@ static uint32_t qpn_of(const uint8_t *bth)
     return (uint32_t)(bth[5] << 16 | bth[6] << 8 | bth[7]);
 }
 
-/* What lies in one buffer is packets so far apart. */
+/* The segment size: the distance of the packets in one buffer. */
 static size_t stride_of(const struct msghdr *message, size_t length)
 {
     struct msghdr all = *message;
@@ -41,7 +40,7 @@ static size_t stride_of(const struct msghdr *message, size_t length)
     return length;
 }
 
-/* Does it have what a deaf one has read? */
+/* Does the message have a read response for the deaf queue pair? */
 static bool has_response(const struct msghdr *message)
 {
     for (size_t i = 0; i < message->msg_iovlen; i++) {
@@ -58,8 +57,8 @@ static bool has_response(const struct msghdr *message)
     return false;
 }
 
-/* They come alone, or with other packets: a burst that has what was read in it is lost as a whole, and sent
- * again. */
+/* Acknowledgements are dropped if they are sent alone. A burst that contains a read response is dropped as a whole, and
+ * is retransmitted. */
 static bool is_lost(const struct msghdr *message)
 {
     const uint8_t *bth = message->msg_iov[0].iov_base;
@@ -71,7 +70,7 @@ static bool is_lost(const struct msghdr *message)
     return has_response(message) || (bth[0] != ACKNOWLEDGE && qpn_of(bth) == atomic_load(&blind));
 }
 
-/* In place of the system's, for the library. */
+/* Replaces the system's function, for the library, too. */
 __attribute__((visibility("default"))) ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
     static ssize_t (*_Atomic real)(int, const struct msghdr *, int);
@@ -92,9 +91,9 @@ __attribute__((visibility("default"))) ssize_t sendmsg(int fd, const struct msgh
     return (ssize_t)length;
 }
 
-static struct service_member *still; /* the sender's */
+static struct service_member *still; /* of the sender */
 
-/* One end is deaf or blind from now on; no time passes for the sender. */
+/* Makes one end deaf or blind, and suspends the sender's service thread. */
 static void make(_Atomic uint32_t *what, int socket, const struct pair *pair)
 {
     still = service_of(pair->client);
@@ -116,7 +115,7 @@ static void both_quiet(const struct pair *pair)
     inbox_quiet(pair->server_box, QUIET_MS);
 }
 
-/* Who does not send, and time goes on. */
+/* Closes the receiver's socket, and resumes the sender's service thread. */
 static void leaves(struct inbox *box, int socket)
 {
     must(exs_close(socket, 0, box->queue, NULL));
@@ -124,7 +123,7 @@ static void leaves(struct inbox *box, int socket)
     service_resume(still);
 }
 
-/* A pair whose server lets its client have memory so. */
+/* A pair whose server exports memory to its client. */
 static exs_mhandle_t pair_with_memory(struct pair *pair, void *bytes, size_t length, int rights,
                                       exs_token_t *token)
 {
@@ -137,7 +136,7 @@ static exs_mhandle_t pair_with_memory(struct pair *pair, void *bytes, size_t len
 
 static const struct {
     int type;
-    bool sends, answers; /* before its end; the other has ended before */
+    bool sends, answers; /* before its end of the stream; answers: the server has ended its stream before */
 } cases[] = {
     {SOCK_STREAM, false, false}, {SOCK_STREAM, true, false},    {SOCK_STREAM, false, true},
     {SOCK_STREAM, true, true},   {SOCK_SEQPACKET, true, false}, {SOCK_SEQPACKET, true, true},
@@ -179,9 +178,9 @@ START_TEST(what_has_arrived)
 }
 END_TEST
 
-static char out[30000], in[sizeof(out)]; /* less than what waits for no acknowledgement */
+static char out[30000], in[sizeof(out)]; /* fits into the window, so it needs no acknowledgement */
 
-/* One leaves when it has got all of that; the other has not ended, and does not. */
+/* The server has received everything and closes. The client has not ended its stream, and does not. */
 static const struct {
     int type;
     size_t sends, bytes;
@@ -242,8 +241,8 @@ START_TEST(who_got_less_leaves)
 }
 END_TEST
 
-/* What was written is there when what was sent behind it is, and that counts; where nothing is, nobody knows.
- */
+/* An exs_rwrite has arrived if a send or an end of the stream that follows it has, and then succeeds. If nothing
+ * follows, its arrival is unknown. */
 static const struct {
     size_t bytes;
     bool sends, ends, arrives;
@@ -300,7 +299,7 @@ START_TEST(what_was_written)
 }
 END_TEST
 
-/* What was to be read has not, whatever has arrived behind the question. */
+/* An exs_rread fails, even if a send that follows it has arrived. */
 START_TEST(what_was_read)
 {
     exs_mhandle_t region;
@@ -329,7 +328,7 @@ START_TEST(what_was_read)
 }
 END_TEST
 
-/* And who lingers is told so. */
+/* A lingering close succeeds in this case, too. */
 START_TEST(what_was_written_and_closed)
 {
     exs_mhandle_t region;

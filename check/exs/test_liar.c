@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_liar.c - a peer that came to share memory as it should, and then lies in what is shared: the connection
- * ends as any that is broken, with one line of log, or the lie is none that matters; others on the same queue
+ * test_liar.c - a peer that sets up shared memory correctly and then writes invalid values to it. Either the connection
+ * ends like any broken one, with one line in the log, or the value has no effect. Other connections of the same queue
  * are served.
  */
 #include "check/support/scene.h"
@@ -10,12 +10,12 @@
 #include "core/base/settings.h"
 #include "soft/service/home.h"
 
-#define SCRIBBLES 2000 /* of a round */
+#define SCRIBBLES 2000 /* per round */
 #define ROUNDS 20
 
-static FILE *log_lines; /* what goes to standard error */
+static FILE *log_lines; /* standard error */
 
-/* The memory as the peer has it. */
+/* The peer's view of the shared memory. */
 static struct shm_peer *liar(void)
 {
     struct shm_peer *peer = TAILQ_FIRST(&home_of(scene.raw.id->verbs)->shm.looked_at);
@@ -47,14 +47,14 @@ static int lines_of_lies(void)
     return count;
 }
 
-/* ---- Each word ----------------------------------------------------------------------------------------- */
+/* ---- Invalid values of each word ----------------------------------------------------------------------- */
 
 static void tail_at(uint64_t tail)
 {
     atomic_store(&liar()->out.control->tail, tail);
 }
 
-/* A header where the next one is expected, and so many bytes told. */
+/* Writes a header where the next one is expected, and moves the tail by `told` bytes. */
 static void header(uint32_t length, uint32_t stride, uint64_t told)
 {
     struct shm_ring *out = &liar()->out;
@@ -138,8 +138,9 @@ static const struct lie {
     {"a head before the first", head_is_none, true},
 };
 
-/* What the peer has said before is heard; then it lies, with nobody in its context meanwhile, until that is
- * seen: its own side may go on where it was, in another thread. */
+/* The server first receives what the peer has sent. Then the peer writes the invalid value, while it holds its
+ * context's lock, until the server has logged it. Another thread of the peer may overwrite the value between two
+ * attempts. */
 static void lie_until_seen(const struct lie *lie)
 {
     while (lines_of_lies() == 0) {
@@ -149,7 +150,7 @@ static void lie_until_seen(const struct lie *lie)
         inbox_pump(&scene.box, 0);
         if (lie->to_sender)
             (void)exs_send(scene.server, "a", 1, EXS_UNSIGNALED, NULL, NULL,
-                           NULL); /* now it looks at the head */
+                           NULL); /* now the server reads the head */
         soft_lock(scene.raw.id->verbs);
         lie->tell();
         soft_unlock(scene.raw.id->verbs);
@@ -173,9 +174,9 @@ START_TEST(a_lie_ends_the_connection)
 }
 END_TEST
 
-/* ---- What does no harm --------------------------------------------------------------------------------- */
+/* ---- Values without an effect -------------------------------------------------------------------------- */
 
-/* Flags of any value, rings for nothing, and packets that are none. */
+/* Flags of any value, spurious writes to the eventfd, and invalid packets. */
 START_TEST(other_lies_do_not_matter)
 {
     begin();
@@ -203,7 +204,7 @@ START_TEST(other_lies_do_not_matter)
 }
 END_TEST
 
-/* Whatever is written wherever, while the server looks. */
+/* Random values anywhere in the memory, while the server polls. */
 START_TEST(scribbles_end_it_at_worst)
 {
     struct chance chance = chance_new();
@@ -227,7 +228,7 @@ START_TEST(scribbles_end_it_at_worst)
     raw_disconnect(&scene.raw);
     scene_undone(RECEIVING);
     scene_close();
-    ck_assert_int_le(lines_of_lies(), 2); /* the liar may find itself lied to */
+    ck_assert_int_le(lines_of_lies(), 2); /* the peer may find invalid values, too */
 }
 END_TEST
 
@@ -237,7 +238,7 @@ int main(void)
     TCase *words = add_bare_case(suite, "words", 20), *more = add_bare_case(suite, "more", 20);
 
     if (on_rdma())
-        return 0; /* a NIC shares nothing */
+        return 0; /* a NIC shares no memory */
     tcase_add_loop_test(words, a_lie_ends_the_connection, 0, 2 * COUNT(lies));
     tcase_add_test(more, other_lies_do_not_matter);
     tcase_add_test(more, scribbles_end_it_at_worst);

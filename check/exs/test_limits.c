@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_limits.c - SO_RCVTIMEO and SO_SNDTIMEO: what takes longer than that ends with ETIMEDOUT and the bytes
- * that had moved, and the connection lives on.
+ * test_limits.c - SO_RCVTIMEO and SO_SNDTIMEO: an operation that takes longer ends with ETIMEDOUT and the number of
+ * bytes transferred, and the connection still works.
  */
 #include "check/support/support.h"
 
@@ -20,7 +20,7 @@ static void set_limit(int socket, int option, long microseconds)
     ck_assert_int_eq(held.tv_usec, limit.tv_usec);
 }
 
-/* No sooner than the limit, and no later than a slow machine may be. */
+/* Not less than the timeout, and not much more, with an allowance for a slow machine. */
 static void took_the_time(double start)
 {
     double took = seconds_now() - start;
@@ -33,7 +33,7 @@ static size_t bytes_of(const exs_event_t *event)
     return event->exs_evt_union.exs_evt_xfer.exs_evt_length;
 }
 
-/* Short and long, each kind; a second one without a limit goes on. */
+/* Short and long receives, on each kind of socket. A second receive, without a timeout, remains pending. */
 START_TEST(receives)
 {
     size_t length = _i & 4 ? 20000 : 100;
@@ -61,8 +61,8 @@ START_TEST(receives)
 }
 END_TEST
 
-/* Three receives, of which the first has the longest limit. Does the last one end first? Those whose limits
- * have passed when the queue is looked at end together, in their order. */
+/* Starts three receives, the first with the longest timeout. Returns whether they end in reverse order. Receives whose
+ * timeouts have all expired when the queue is polled end in their own order. */
 static bool end_in_turn(struct pair *pair)
 {
     bool in_turn = true;
@@ -87,7 +87,7 @@ static bool end_in_turn(struct pair *pair)
     return in_turn;
 }
 
-/* The bytes that had come are told of; several limits, each in its time. */
+/* The event has the bytes that arrived. Each receive ends after its own timeout. */
 START_TEST(some_bytes)
 {
     struct pair pair;
@@ -102,7 +102,7 @@ START_TEST(some_bytes)
 }
 END_TEST
 
-/* What arrives in time is received, and nothing comes of the limit later. */
+/* Data that arrives in time is received, and the timeout has no effect later. */
 START_TEST(in_time)
 {
     struct pair pair;
@@ -116,7 +116,7 @@ START_TEST(in_time)
     must(exs_recv(pair.server, in, 1, 0, pair.server_box->queue, NULL, NULL));
     must(exs_send(pair.client, "x", 1, EXS_UNSIGNALED, NULL, NULL, NULL));
     exs_event_t event = inbox_take(pair.server_box, EXS_EVT_RECV, pair.server);
-    if (event.exs_evt_errno != 0) { /* on a machine that is very busy */
+    if (event.exs_evt_errno != 0) { /* on a busy machine */
         ck_assert_int_eq(event.exs_evt_errno, ETIMEDOUT);
         set_limit(pair.server, SO_RCVTIMEO, 0);
         must(exs_recv(pair.server, in + 1, 1, 0, pair.server_box->queue, NULL, NULL));
@@ -157,13 +157,13 @@ START_TEST(sends)
 }
 END_TEST
 
-/* Each in its own time, the later one too. */
+/* Each send ends after its own timeout. */
 START_TEST(sends_in_turn)
 {
     uint8_t bytes[2][100] = {0};
     struct pair pair;
 
-    pair_open_kind(&pair, 1); /* whose messages wait for receives */
+    pair_open_kind(&pair, 1); /* a SEQPACKET, whose messages wait for receives */
     for (int i = 0; i < 2; i++) {
         set_limit(pair.client, SO_SNDTIMEO, (1 + 2 * i) * LIMIT_US);
         must(exs_send(pair.client, bytes[i], 100, 0, pair.client_box->queue, bytes[i], NULL));
@@ -177,7 +177,7 @@ START_TEST(sends_in_turn)
 }
 END_TEST
 
-/* A call that waits: without bytes it fails, with some it returns these. The peer does nothing at all. */
+/* A blocking call without bytes fails, and one with some returns their number. The peer does not run. */
 START_TEST(calls_that_wait)
 {
     uint8_t *bytes = new_buffer(LENGTH);
@@ -208,7 +208,7 @@ START_TEST(calls_that_wait)
 }
 END_TEST
 
-/* The first of two accepts has a limit. */
+/* The first of two accepts has a timeout. */
 START_TEST(accepts)
 {
     struct inbox box;

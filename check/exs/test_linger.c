@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_linger.c - EXS_LINGER and SO_LINGER: what was sent arrives before the socket is closed. (What doesn't:
- * test_linger_cut.c.)
+ * test_linger.c - EXS_LINGER and SO_LINGER: all sends arrive before the socket is closed. (test_linger_cut.c tests
+ * sends that do not arrive.)
  */
 #include "lingering.h"
 #include "own_clock.h"
 
 #include <poll.h>
 
-/* The server gets what the client sent, and then the end. */
+/* The server receives everything that the client sent, and then the end of the stream. */
 static void all_arrives(struct pair *pair)
 {
     uint8_t *in = new_buffer(LENGTH);
@@ -26,7 +26,7 @@ static void all_arrives(struct pair *pair)
     free(in);
 }
 
-/* By the flag, by the option, and by both. */
+/* With the flag, the option, and both. */
 START_TEST(arrives)
 {
     struct pair pair;
@@ -44,7 +44,7 @@ START_TEST(arrives)
 }
 END_TEST
 
-/* Nobody asked for it; nor does a time that is not on. */
+/* Without the flag, and with the option off, the close does not linger. */
 START_TEST(off)
 {
     struct pair pair;
@@ -59,7 +59,7 @@ START_TEST(off)
 }
 END_TEST
 
-/* Without a time it waits for as long as the peer is there: longer than for the end alone. */
+/* Without a time the close waits as long as the peer is connected, longer than for the end of the stream alone. */
 START_TEST(no_time)
 {
     struct pair pair;
@@ -75,7 +75,8 @@ START_TEST(no_time)
 }
 END_TEST
 
-/* Its time is over when it is seen that all has arrived, and so is the connection: in time. */
+/* The time has passed when the library polls, but by then everything has arrived and the connection has ended: the
+ * close succeeds. */
 START_TEST(seen_late)
 {
     struct pair pair;
@@ -85,7 +86,7 @@ START_TEST(seen_late)
 
     own_clock = true;
     set_linger(pair.client, 1, 60);
-    pair.client_box->beside = NULL; /* the peer's device answers */
+    pair.client_box->beside = NULL; /* the peer's device still acknowledges */
     do
         inbox_quiet(pair.client_box, 0);
     while (poll(&readable, 1, 0) != 0);
@@ -97,7 +98,7 @@ START_TEST(seen_late)
 }
 END_TEST
 
-/* The end of the stream stands behind what is sent, asked for or not. */
+/* An exs_shutdown before the close makes no difference: the end of the stream follows the sends. */
 START_TEST(behind_a_shutdown)
 {
     struct pair pair;
@@ -116,7 +117,7 @@ START_TEST(behind_a_shutdown)
 }
 END_TEST
 
-/* The limits of single sends end none any more. */
+/* SO_SNDTIMEO no longer ends a send during a lingering close. */
 START_TEST(limits)
 {
     const struct timeval limit = {.tv_usec = 50000};
@@ -136,7 +137,7 @@ START_TEST(limits)
 }
 END_TEST
 
-/* Nobody waits for the event; the loop of others brings it to its end. */
+/* A close without a queue: the loop that drives the socket's home queue completes it. */
 START_TEST(without_event)
 {
     struct pair pair;
@@ -153,8 +154,7 @@ START_TEST(without_event)
 }
 END_TEST
 
-/* What reads the peer's memory is something that was sent, too, and the end is behind it: who has seen that may
- * leave. */
+/* exs_rread counts as a send: the end of the stream follows the reads, so the peer may close after it. */
 START_TEST(one_sided)
 {
     uint8_t *there = new_buffer(READ), *here;
@@ -185,7 +185,7 @@ static void *close_it(void *socket)
     return NULL;
 }
 
-/* By calls that wait: the close returns when all has arrived. */
+/* A blocking close returns when everything has arrived. */
 START_TEST(calls_that_wait)
 {
     uint8_t *out = new_buffer(LENGTH), *in = new_buffer(LENGTH);
@@ -233,7 +233,8 @@ START_TEST(of_a_bound_one)
     take_good(&near, EXS_EVT_CONNECT, client);
     take_good(&far, EXS_EVT_ACCEPT, listener);
     pattern_fill(out, LENGTH, 1, 0);
-    must(exs_send(client, out, LENGTH, EXS_UNSIGNALED, NULL, NULL, NULL)); /* nothing of the queue's */
+    /* Without an operation on the queue. */
+    must(exs_send(client, out, LENGTH, EXS_UNSIGNALED, NULL, NULL, NULL));
     double start = seconds_now();
     must(exs_close(client, 0, NULL, NULL));
     double took = seconds_now() - start;
@@ -255,7 +256,7 @@ START_TEST(of_a_bound_one)
 }
 END_TEST
 
-/* What the listener has the connections have that it accepts from then on. */
+/* Accepted connections inherit the listener's SO_LINGER. */
 START_TEST(listeners)
 {
     struct linger held;

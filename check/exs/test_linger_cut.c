@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_linger_cut.c - EXS_LINGER and SO_LINGER where what was sent doesn't arrive: the time is over, or the
- * peer has left, and the close says so. The time 0 cuts everything off.
+ * test_linger_cut.c - EXS_LINGER and SO_LINGER if the sends do not arrive, because the time is over or the peer has
+ * closed: the close reports it. With a time of 0 the close cuts off everything.
  */
 #include "check/support/files.h"
 #include "check/support/processes.h"
 #include "lingering.h"
 
-/* How many bytes come before the connection is seen to be cut. */
+/* Returns the number of bytes received before ECONNRESET. */
 static size_t received_until_cut(struct pair *pair)
 {
     uint8_t *in = new_buffer(LENGTH);
@@ -19,7 +19,7 @@ static size_t received_until_cut(struct pair *pair)
         if (errno != 0)
             break;
         got = event.exs_evt_union.exs_evt_xfer.exs_evt_length;
-        ck_assert_uint_gt(got, 0); /* that would be an orderly end */
+        ck_assert_uint_gt(got, 0); /* otherwise it is an orderly end */
         pattern_check(in, got, 0, bytes);
         bytes += got;
     }
@@ -28,7 +28,8 @@ static size_t received_until_cut(struct pair *pair)
     return bytes;
 }
 
-/* Not before; what was under way is told of. An alarm that rings earlier changes nothing. */
+/* The close fails when the time is over, not before, and the sends report their bytes. A shorter SO_SNDTIMEO makes no
+ * difference. */
 START_TEST(time_is_over)
 {
     const struct timeval limit = {.tv_usec = 500000};
@@ -55,7 +56,7 @@ START_TEST(time_is_over)
 }
 END_TEST
 
-/* Then it will never arrive. */
+/* The peer closes: the sends will never arrive. */
 START_TEST(peer_leaves)
 {
     struct pair pair;
@@ -70,7 +71,7 @@ START_TEST(peer_leaves)
 }
 END_TEST
 
-/* It had left before: what had been sent then is cut, and where nothing had there is nothing to tell of. */
+/* The peer has reset the connection before the close, and nothing had been sent: the close succeeds. */
 START_TEST(peer_has_left)
 {
     struct pair pair;
@@ -89,7 +90,7 @@ START_TEST(peer_has_left)
 }
 END_TEST
 
-/* The time 0: the peer sees no end, even where nothing is pending. The flag does not help. */
+/* With a time of 0 the peer gets ECONNRESET, even if no send is pending, and even with EXS_LINGER. */
 START_TEST(cuts)
 {
     struct pair pair;
@@ -111,7 +112,8 @@ START_TEST(cuts)
 }
 END_TEST
 
-/* Without lingering the rest of it is cut; with, where the peer leaves, and then the close says so. */
+/* Without lingering the close cancels the pending reads. With lingering they fail when the peer closes, and the close
+ * reports that. */
 START_TEST(one_sided_cut)
 {
     uint8_t *there = new_buffer(READ), *here;
@@ -138,7 +140,7 @@ START_TEST(one_sided_cut)
 }
 END_TEST
 
-/* Nothing is pending but the end, which nobody takes. */
+/* Only the end of the stream is pending, and the peer process is stopped. */
 START_TEST(end_is_late)
 {
     struct address address;
@@ -157,13 +159,14 @@ START_TEST(end_is_late)
     set_linger(client, 1, 1);
     process_stop(child.pid);
     must(exs_close(client, 0, box.queue, NULL));
-    take_failed(&box, EXS_EVT_CLOSE, client, on_rdma() ? 0 : ETIMEDOUT); /* the kernel takes it there */
+    take_failed(&box, EXS_EVT_CLOSE, client, on_rdma() ? 0 : ETIMEDOUT); /* the peer's kernel acknowledges it */
     inbox_close(&box);
     child_kill(&child);
 }
 END_TEST
 
-/* A file that becomes shorter meanwhile is no whole one, and nobody else could tell the peer. */
+/* The file is truncated during a lingering close: the peer gets an error instead of an end of the stream, because the
+ * data is incomplete. */
 START_TEST(file_is_cut)
 {
     struct folder folder;
@@ -193,7 +196,7 @@ START_TEST(file_is_cut)
 }
 END_TEST
 
-/* And says if not; the socket is closed all the same. */
+/* A blocking close fails when the time is over, and closes the socket nevertheless. */
 START_TEST(call_that_gives_up)
 {
     uint8_t *out = new_buffer(LENGTH);

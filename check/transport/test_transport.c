@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport.c - reliable connections that lose nothing: data, completions, scatter and gather, states. */
+/*
+ * test_transport.c - reliable connections without loss: data, completions, scatter and gather lists, queue pair states.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,13 +39,14 @@ static void check_receive(struct end *b, enum ibv_wr_opcode opcode, uint64_t id,
         ck_assert_uint_eq(wc.imm_data, htobe32(IMM));
 }
 
-/* One message from a to b (or from b to a, read by a), and exactly what belongs to it. */
+/* Transfers one message from a to b (a READ: from b to a), and expects exactly its data and completions. */
 static void one_message(struct pair *pair, enum ibv_wr_opcode opcode, size_t length, uint64_t id)
 {
     struct end *a = &pair->end[0], *b = &pair->end[1];
     struct end *from = opcode == IBV_WR_RDMA_READ ? b : a, *to = opcode == IBV_WR_RDMA_READ ? a : b;
     size_t half = pair->setup.memory / 2;
-    /* Source in the first half, target at the very end of the second: one byte more would hit the guard. */
+    /* The source is in the first half, the target at the very end of the second: one byte more would change the
+     * guard. */
     size_t target = pair->setup.memory - length;
     expect(length <= half, "the region is too small for this message");
     fill(from->memory, length, id);
@@ -210,7 +213,7 @@ START_TEST(all_signaled)
 }
 END_TEST
 
-/* A queue's worth of completions in one call of ibv_poll_cq. */
+/* A whole completion queue in one call of ibv_poll_cq(). */
 START_TEST(poll_takes_many)
 {
     struct setup setup = setup_default();
@@ -244,7 +247,7 @@ static void post_list(struct end *from, struct end *to, enum ibv_wr_opcode opcod
     ck_assert_int_eq(ibv_post_send(from->qp, &wr, &bad), 0);
 }
 
-/* Four pieces of these lengths, apart from each other, in reverse order of address. */
+/* Four segments of these lengths, with gaps, in descending order of address. */
 static size_t scattered(struct end *end, struct ibv_sge *sges, const size_t *lengths)
 {
     size_t total = 0;
@@ -310,8 +313,7 @@ START_TEST(inline_data_are_taken_at_once)
     struct pair *pair = pair_new(&setup);
     struct end *a = &pair->end[0], *b = &pair->end[1];
     for (uint32_t length = 0; length <= setup.inline_data; length++) {
-        uint8_t *stack =
-            malloc(setup.inline_data); /* memory that no region covers, gone before it is sent again */
+        uint8_t *stack = malloc(setup.inline_data); /* no region; freed before the message is sent again */
         fill(stack, length, length);
         struct ibv_sge sge[2] = {
             {.addr = (uintptr_t)stack, .length = length / 3, .lkey = 0xdead},
@@ -330,7 +332,7 @@ START_TEST(inline_data_are_taken_at_once)
         memset(stack, 0xff, setup.inline_data);
         free(stack);
         network_drain(
-            pair->network); /* the first transmission is lost: it is the second that must still have them */
+            pair->network); /* the first transmission is lost, so the second must still have the data */
         run(pair);
         expect(filled(b->memory, length, length), "inline data of %u bytes differ", length);
         expect_wc(a->send_cq, length, IBV_WC_SUCCESS);
@@ -360,7 +362,7 @@ START_TEST(too_much_inline_is_refused)
 }
 END_TEST
 
-/* Work requests are chained; one in the middle is bad: those before it are done, bad_wr names it. */
+/* Work requests are chained, and one in the middle is invalid: those before it are posted, and bad_wr points to it. */
 START_TEST(chain_stops_at_the_bad_one)
 {
     struct setup setup = setup_default();
@@ -392,7 +394,7 @@ START_TEST(chain_stops_at_the_bad_one)
 }
 END_TEST
 
-/* A fenced request may use what the READ before it brings. */
+/* A fenced request may use the data of the READ before it. */
 START_TEST(fence_waits_for_reads)
 {
     struct setup setup = setup_default();

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_access.c - keys, bounds and permissions of what others may read and write. */
+/* test_transport_access.c - keys, bounds and access flags of the memory that peers read and write. */
 #include <string.h>
 #include "check/support/endpoints.h"
 
-#define LENGTH 3000 /* three packets: what is refused is refused at the first */
+#define LENGTH 3000 /* three packets: a request is refused at its first one */
 
-/* Three requests that must not be served, as `work` says: the first fails so, the others are flushed, the
- * responder is in error and its memory is as it was. */
+/* Posts three requests that must be refused: the first one fails as expected, the others are flushed, the responder's
+ * queue pair is in the error state, and its memory is unchanged. */
 static void refused(struct pair *pair, const struct end *target, struct work work, uint8_t syndrome,
                     enum ibv_wc_status status)
 {
@@ -95,7 +95,7 @@ START_TEST(region_without_permission)
 }
 END_TEST
 
-/* The queue pair's own flags: what it never takes is an invalid request. */
+/* The access flags of the queue pair: an operation that they do not permit is an invalid request. */
 START_TEST(queue_pair_without_permission)
 {
     struct setup setup = setup_default();
@@ -134,7 +134,7 @@ START_TEST(deregistered_region)
     struct setup setup = setup_default();
     struct pair *pair = pair_new(&setup);
     struct end *b = &pair->end[1], old = *b;
-    for (int i = 0; i < 20; i++) { /* whatever is registered in its place has another key */
+    for (int i = 0; i < 20; i++) { /* a region that is registered in its place has another key */
         ck_assert_int_eq(soft_dereg_mr(b->mr), 0);
         b->mr = soft_reg_mr(b->pd, b->memory, b->size, ACCESS_ALL);
         ck_assert_uint_ne(b->mr->rkey, old.rkey);
@@ -143,7 +143,7 @@ START_TEST(deregistered_region)
 }
 END_TEST
 
-/* Deregistered in the middle of a message that it is the target of. */
+/* The region is deregistered in the middle of a message to it. */
 START_TEST(deregistered_while_written)
 {
     struct setup setup = setup_default();
@@ -168,7 +168,7 @@ START_TEST(deregistered_while_written)
 }
 END_TEST
 
-/* Nothing is touched, so no key is needed. */
+/* Without bytes no memory is accessed, so no key is needed. */
 START_TEST(zero_length_needs_no_key)
 {
     struct setup setup = setup_default();
@@ -188,7 +188,7 @@ START_TEST(zero_length_needs_no_key)
 }
 END_TEST
 
-/* Where the queue pair's owner asks for it, immediate data needs a key though the WRITE has no bytes. */
+/* After soft_check_every_key() a WRITE WITH IMMEDIATE needs a valid key, even if it has no bytes. */
 START_TEST(zero_length_needs_a_key)
 {
     struct setup setup = setup_default();
@@ -216,7 +216,7 @@ START_TEST(zero_length_needs_a_key)
 }
 END_TEST
 
-/* The whole region and no byte more: the guards are checked by pair_free. */
+/* The whole region and no byte more: pair_free() checks the guards. */
 START_TEST(exactly_the_region)
 {
     struct setup setup = setup_default();
@@ -242,8 +242,8 @@ START_TEST(exactly_the_region)
 }
 END_TEST
 
-/* Keys are not counted: no step from one to the next comes twice; and what is gone leaves none behind that
- * comes again. The numbers of the test are the same each time. */
+/* Keys are not a sequence: no difference between two successive keys occurs twice, and no key is used again. The test's
+ * random numbers are the same each time. */
 START_TEST(keys_tell_nothing)
 {
     enum { KEYS = 1500 };
@@ -260,7 +260,7 @@ START_TEST(keys_tell_nothing)
     }
     for (int i = 0; i < KEYS; i++) {
         ck_assert_uint_ne(keys[i], 0);
-        for (int j = 0; j < i; j++) { /* a million pairs: Check would write down each that it is asked about */
+        for (int j = 0; j < i; j++) { /* a million pairs: no ck_assert, because Check records each call */
             if (keys[i] == keys[j])
                 ck_abort_msg("the key %x again", keys[i]);
             if (i < KEYS - 1 && keys[i + 1] - keys[i] == keys[j + 1] - keys[j])
@@ -271,7 +271,8 @@ START_TEST(keys_tell_nothing)
 }
 END_TEST
 
-/* Each key opens its own region, however many there are and whichever have gone; and theirs open nothing. */
+/* Each key gives access to its own region, however many there are and whichever were deregistered; keys of deregistered
+ * regions give none. */
 START_TEST(many_keys)
 {
     enum { REGIONS = 600 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_async.c - asynchronous events, and a send queue that is drained. */
+/* test_transport_async.c - asynchronous events, and draining a send queue (SQD). */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -7,7 +7,7 @@
 #include <time.h>
 #include "check/support/endpoints.h"
 
-/* What no completion can tell the responder. */
+/* Errors that the responder learns of only by an event, because it has no completion for them. */
 START_TEST(refused_requests)
 {
     struct setup setup = setup_default();
@@ -26,7 +26,7 @@ START_TEST(refused_requests)
 }
 END_TEST
 
-/* A receive of the message's own tells it: no event beside. */
+/* If a receive of the message completes with the error, there is no event in addition. */
 START_TEST(completions_are_no_events)
 {
     struct setup setup = setup_default();
@@ -61,7 +61,7 @@ START_TEST(overrun)
 }
 END_TEST
 
-/* The first packet tells a passive side that the other is there; later ones don't. */
+/* The first packet raises COMM_EST on a passive end in RTR; later ones do not. */
 START_TEST(communication_established)
 {
     struct setup setup = setup_default();
@@ -81,7 +81,7 @@ START_TEST(communication_established)
 }
 END_TEST
 
-/* An object's events go with it. */
+/* Destroying an object removes its events. */
 START_TEST(destroyed_with_events)
 {
     struct setup setup = setup_default();
@@ -101,7 +101,7 @@ static void *destroy(void *qp)
     return (void *)(intptr_t)soft_destroy_qp(qp);
 }
 
-/* Destroying waits for whoever has fetched an event and not yet acknowledged it. */
+/* Destroying a queue pair waits until a fetched event has been acknowledged. */
 START_TEST(destroying_waits)
 {
     struct setup setup = setup_default();
@@ -140,7 +140,7 @@ START_TEST(nonblocking)
     struct end *a = &pair->end[0];
     struct ibv_async_event event;
     int flags = fcntl(a->context->async_fd, F_GETFL);
-    ck_assert_int_eq(flags & O_NONBLOCK, 0); /* as rdma-core gives it */
+    ck_assert_int_eq(flags & O_NONBLOCK, 0); /* blocking, as in rdma-core */
     ck_assert_int_eq(fcntl(a->context->async_fd, F_SETFL, flags | O_NONBLOCK), 0);
     errno = 0;
     ck_assert_int_eq(soft_get_async_event(a->context, &event), -1);
@@ -172,7 +172,7 @@ static bool draining(struct ibv_qp *qp)
     return attr.sq_draining;
 }
 
-/* What has begun is finished, losses and all; what has not waits. */
+/* Requests that were sent are completed, in spite of losses; the others wait. */
 START_TEST(drained)
 {
     struct setup setup = setup_default();
@@ -184,7 +184,7 @@ START_TEST(drained)
     ck_assert_int_eq(drain(a->qp), 0);
     ck_assert(draining(a->qp));
     expect_no_async(a);
-    network_drain(pair->network); /* all of it is lost once */
+    network_drain(pair->network); /* all of them are lost once */
     run(pair);
     expect_async(a, IBV_EVENT_SQ_DRAINED, a->qp);
     ck_assert(!draining(a->qp));
@@ -213,7 +213,7 @@ START_TEST(nothing_to_drain)
     ck_assert_int_eq(drain(a->qp), 0);
     expect_async(a, IBV_EVENT_SQ_DRAINED, a->qp);
     post_receive(a, 10, 0, 100);
-    post(b, a, &(struct work){.opcode = IBV_WR_SEND, .length = 100}); /* it receives all the same */
+    post(b, a, &(struct work){.opcode = IBV_WR_SEND, .length = 100}); /* a drained queue pair still receives */
     run(pair);
     expect_wc(a->recv_cq, 10, IBV_WC_SUCCESS);
     ck_assert_int_eq(resume(a->qp), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_atomic.c - compare-and-swap and fetch-and-add: once each, whatever the network does. */
+/* test_transport_atomic.c - compare-and-swap and fetch-and-add: executed exactly once, whatever the network does. */
 #include <string.h>
 #include "check/support/endpoints.h"
 
@@ -15,8 +15,8 @@ static struct setup atomic_setup(void)
 struct atomic {
     uint64_t id;
     bool swap;
-    uint64_t compare, value; /* value: what is swapped in, or added */
-    size_t at, target;       /* where the original goes, and where it comes from */
+    uint64_t compare, value; /* value: to swap in, or to add */
+    size_t at, target;       /* at: where the original value is stored; target: the remote address */
 };
 
 static void post_atomic(struct pair *pair, const struct atomic *atomic)
@@ -121,8 +121,8 @@ START_TEST(on_the_wire)
 }
 END_TEST
 
-/* The first packets of the conversation meet with every mask of one mishap: the sum tells what was done twice.
- */
+/* Each combination of one kind of fault among the first packets: the sum shows whether an operation was executed
+ * twice. */
 #define FIRST 12
 
 struct mask {
@@ -172,7 +172,7 @@ START_TEST(executed_once)
 }
 END_TEST
 
-/* ---- What is refused ---- */
+/* ---- Refused requests ---- */
 
 static void refused(struct pair *pair, size_t target, enum ibv_wc_status status)
 {
@@ -197,7 +197,7 @@ START_TEST(misaligned)
 }
 END_TEST
 
-/* The original has eight bytes: no more, no less. */
+/* The local buffer must have eight bytes, no more and no less. */
 START_TEST(local_length)
 {
     struct setup setup = atomic_setup();

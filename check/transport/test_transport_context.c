@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_context.c - the home-made context is safe under the calls that rdma-core's headers inline. */
+/*
+ * test_transport_context.c - a context that the library makes itself works with the functions that rdma-core's headers
+ * inline.
+ */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include "check/support/endpoints.h"
 
-/* These reach the device through the context alone; where they fell back to libibverbs they would crash. */
+/* These calls reach the device through the context alone; falling back to libibverbs would crash. */
 START_TEST(inline_queries)
 {
     struct setup setup = setup_default();
@@ -36,7 +39,8 @@ static bool is_zero(const unsigned char *bytes, size_t length)
     return length == 0;
 }
 
-/* Who was built with newer headers knows more of a struct, and finds nothing there. */
+/* A program that was built with newer headers passes a longer struct, and finds zeros in the fields that the library
+ * does not know. */
 START_TEST(newer_callers_find_zeros)
 {
     struct setup setup = setup_default();
@@ -63,7 +67,7 @@ START_TEST(newer_callers_find_zeros)
 }
 END_TEST
 
-/* What the device does not have says so. */
+/* Verbs that the device does not support say so. */
 START_TEST(extensions_are_refused)
 {
     struct setup setup = setup_default();
@@ -90,8 +94,8 @@ START_TEST(device_has_a_name)
 }
 END_TEST
 
-/* A program that was not linked for it calls libibverbs with our context: a message and an abort, no wild jump.
- */
+/* A program that was not linked for the device calls libibverbs with its context: that prints a message and aborts,
+ * instead of jumping to a wild address. */
 START_TEST(foreign_entry_point_aborts)
 {
     struct setup setup = setup_default();
@@ -100,7 +104,7 @@ START_TEST(foreign_entry_point_aborts)
 }
 END_TEST
 
-/* Two contexts are two devices: other GUID, other numbers, without a seed too. */
+/* Two contexts are two devices: they have different GUIDs and numbers, also without a seed. */
 START_TEST(contexts_differ)
 {
     struct setup setup = setup_default();

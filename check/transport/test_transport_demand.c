@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_demand.c - memory that is paged on demand: what may be registered, what is there when it is
- * asked for, and advice about it. */
+/*
+ * test_transport_demand.c - on-demand paging: which memory may be registered, access to pages that exist only later or
+ * never, and ibv_advise_mr().
+ */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,7 +13,7 @@
 
 static size_t page;
 
-/* Two pages, of which the second is not there. */
+/* Returns two pages, the second of which is not mapped. */
 static uint8_t *half(int protection)
 {
     uint8_t *at;
@@ -31,7 +33,7 @@ static struct pair *pair_with_atomics(void)
     return pair_new(&setup);
 }
 
-/* The first end asks for 8 bytes there. */
+/* The first end requests an operation on these 8 bytes. */
 static void ask(struct pair *pair, enum ibv_wr_opcode opcode, const struct ibv_mr *mr, const void *at,
                 enum ibv_wc_status status)
 {
@@ -54,7 +56,7 @@ static void ask(struct pair *pair, enum ibv_wr_opcode opcode, const struct ibv_m
     expect_wc(a->send_cq, 1, status);
 }
 
-/* ---- Registering ---- */
+/* ---- Registration ---- */
 
 START_TEST(what_may_be_registered)
 {
@@ -67,7 +69,7 @@ START_TEST(what_may_be_registered)
         int access, error;
     } rows[] = {
         {at, 2 * page, ON_DEMAND, 0},         {at, 2 * page, ACCESS_ALL, EFAULT},
-        {NULL, SIZE_MAX, ON_DEMAND, 0}, /* all that there is, and will be */
+        {NULL, SIZE_MAX, ON_DEMAND, 0}, /* the whole address space (implicit ODP) */
         {NULL, SIZE_MAX, ACCESS_ALL, EFAULT}, {at, SIZE_MAX, ON_DEMAND, EINVAL},
         {at, 0, ON_DEMAND, EINVAL},           {NULL, 0, ON_DEMAND, EINVAL},
     };
@@ -86,7 +88,7 @@ START_TEST(what_may_be_registered)
 }
 END_TEST
 
-/* ---- Using ---- */
+/* ---- Access ---- */
 
 START_TEST(pages_come_later)
 {
@@ -109,7 +111,7 @@ START_TEST(pages_come_later)
 }
 END_TEST
 
-/* No page, or one that may not be written: the peer is told, and nobody gets a signal. */
+/* The page is not mapped, or may not be written: the peer gets a NAK, and no signal is raised. */
 START_TEST(pages_that_never_come)
 {
     static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_ATOMIC_FETCH_AND_ADD,
@@ -150,11 +152,11 @@ END_TEST
 #define NO_FAULT IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT
 #define WAIT IBV_ADVISE_MR_FLAG_FLUSH
 
-/* Of the first `length` bytes from `from` on of a region of two pages, the second of which is not there. */
+/* About `length` bytes at offset `from` of a region of two pages, the second of which is not mapped. */
 static const struct advice {
     enum ibv_advise_mr_advice advice;
     uint32_t flags;
-    size_t from, length; /* bytes, of a page 4096 */
+    size_t from, length; /* bytes; a page has 4096 */
     int protection, access;
     bool other_key;
     unsigned count;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_events.c - completion channels: who is told, when, how often; and completion queues that
- * overflow. */
+/*
+ * test_transport_events.c - completion channels: which events are raised, when and how often; and completion queues
+ * that overflow.
+ */
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -40,7 +42,7 @@ static void expect_no_event(struct end *end)
     ck_assert_int_eq(errno, EAGAIN);
 }
 
-/* Exactly one event, for this queue. */
+/* Expects exactly one event, for this completion queue. */
 static void expect_event(struct end *end, struct ibv_cq *due)
 {
     struct ibv_cq *cq = NULL;
@@ -82,7 +84,7 @@ START_TEST(one_event_for_each_arming)
     for (int i = 0; i < 5; i++) {
         arm(b->recv_cq, 0);
         arm(a->send_cq, 0);
-        arm(a->send_cq, 0); /* twice is once */
+        arm(a->send_cq, 0); /* arming twice has no further effect */
         expect_no_event(b);
         send_to(a, b, IBV_SEND_SIGNALED);
         send_to(a, b, IBV_SEND_SIGNALED);
@@ -96,8 +98,8 @@ START_TEST(one_event_for_each_arming)
 }
 END_TEST
 
-/* Arming a queue that holds completions tells of new ones only: that is why one polls once more after arming.
- */
+/* Arming a queue that holds completions raises an event only for new ones; therefore an application polls once more
+ * after it has armed. */
 START_TEST(old_completions_raise_nothing)
 {
     struct pair *pair = new_pair();
@@ -113,7 +115,7 @@ START_TEST(old_completions_raise_nothing)
 }
 END_TEST
 
-/* Polling a completion away does not take back its event. */
+/* Polling a completion does not remove its event. */
 START_TEST(polling_keeps_the_event)
 {
     struct pair *pair = new_pair();
@@ -136,7 +138,7 @@ START_TEST(solicited_only)
     expect_no_event(b);
     send_to(a, b, IBV_SEND_SIGNALED | IBV_SEND_SOLICITED);
     expect_event(b, b->recv_cq);
-    expect_no_event(a); /* a completion of work that was sent is never solicited */
+    expect_no_event(a); /* a send completion is never solicited */
     arm(b->recv_cq, 1);
     post_receive(b, 2, 0, 0);
     post(a, b,
@@ -147,7 +149,7 @@ START_TEST(solicited_only)
 }
 END_TEST
 
-/* The wider request wins, in whatever order they come. */
+/* The wider of two arm requests applies, in either order. */
 START_TEST(solicited_then_any)
 {
     struct pair *pair = new_pair();
@@ -160,7 +162,7 @@ START_TEST(solicited_then_any)
 }
 END_TEST
 
-/* Errors are told to those too who want solicited completions only. */
+/* A completion with an error counts as solicited. */
 START_TEST(errors_are_solicited)
 {
     struct pair *pair = new_pair();
@@ -201,9 +203,9 @@ START_TEST(two_queues_on_one_channel)
 }
 END_TEST
 
-/* ---- Polling all queues of a channel ---- */
+/* ---- Polling all completion queues of a channel ---- */
 
-static unsigned receives; /* calls of the link since the test set it to 0 */
+static unsigned receives; /* calls of the link's receive() since the test reset it */
 
 static int count_receive(struct soft_wire *wire, struct ibv_context *context)
 {
@@ -241,7 +243,7 @@ START_TEST(one_poll_for_all_queues)
 }
 END_TEST
 
-/* Completions for which there is no room stay, and so does the event. */
+/* Completions that the array has no room for stay in the queue, and so does the event. */
 START_TEST(a_full_poll_leaves_the_rest)
 {
     struct pair *pair = new_pair();
@@ -264,7 +266,7 @@ START_TEST(a_full_poll_leaves_the_rest)
 }
 END_TEST
 
-/* A completion that arrives after the poll makes the descriptor readable, as often as that happens. */
+/* A completion that arrives after the poll makes the descriptor readable; the poll has armed the queue again. */
 START_TEST(an_emptied_queue_is_armed)
 {
     struct pair *pair = new_pair();
@@ -282,7 +284,7 @@ START_TEST(an_emptied_queue_is_armed)
 }
 END_TEST
 
-/* An event that nobody fetched goes with its queue. */
+/* An event that was not fetched is removed with its completion queue. */
 START_TEST(destroyed_queue_leaves_no_event)
 {
     struct pair *pair = new_pair();
@@ -317,7 +319,7 @@ START_TEST(queue_without_a_channel)
 }
 END_TEST
 
-/* A descriptor of the link wakes whoever waits for the channel, and is no event by itself. */
+/* A descriptor of the link makes the channel readable, and is not an event by itself. */
 START_TEST(watched_descriptors)
 {
     struct pair *pair = new_pair();
@@ -337,7 +339,7 @@ START_TEST(watched_descriptors)
     errno = 0;
     ck_assert_int_eq(soft_get_cq_event(a->channel, &cq, &context), -1);
     ck_assert_int_eq(errno, EAGAIN);
-    ck_assert(readable(a->channel->fd)); /* level-triggered: nobody has read it */
+    ck_assert(readable(a->channel->fd)); /* level-triggered: no thread has read it */
     soft_lock(a->context);
     soft_unwatch(a->context, fd);
     soft_unlock(a->context);
@@ -351,7 +353,7 @@ END_TEST
 
 /* ---- Waiting ---- */
 
-/* A thread that waits. `tid` is 0 until it has begun; the rest is its creator's. */
+/* A thread that waits. `tid` is 0 until it runs; the other fields belong to its creator. */
 struct waiter {
     struct end *end;
     pthread_t thread;
@@ -381,7 +383,7 @@ static void start_waiting(struct waiter *waiter, struct end *end)
     ck_assert_int_eq(pthread_create(&waiter->thread, NULL, wait_for_event, waiter), 0);
 }
 
-/* A thread that sleeps in get_cq_event is woken by what another one does. */
+/* A thread that sleeps in get_cq_event() is woken by another thread's work. */
 START_TEST(sleeper_is_woken)
 {
     struct setup setup = setup_default();
@@ -402,8 +404,7 @@ START_TEST(sleeper_is_woken)
 }
 END_TEST
 
-/* The same with no order between the two: the event may come before the thread sleeps, or while it goes to
- * sleep. */
+/* The same without an order between the two: the event may arrive before the thread sleeps, or while it is about to. */
 START_TEST(waiting_races_with_the_event)
 {
     struct setup setup = setup_default();
@@ -423,7 +424,7 @@ START_TEST(waiting_races_with_the_event)
 }
 END_TEST
 
-/* A thread that is cancelled takes no lock with it, wherever it was. */
+/* A thread that is cancelled anywhere in the call does not leave a lock held. */
 START_TEST(cancelled_anywhere)
 {
     struct setup setup = setup_default();
@@ -451,7 +452,7 @@ START_TEST(cancelled_anywhere)
 }
 END_TEST
 
-/* An error is an event too: whoever waits for a connection that fails is not left asleep. */
+/* An error completion raises an event, too, so that a thread that waits for the connection wakes up. */
 START_TEST(failure_wakes)
 {
     struct setup setup = setup_default();
@@ -476,7 +477,7 @@ static void *destroy_queue(void *cq)
     return soft_destroy_cq(cq) ? cq : NULL;
 }
 
-/* Destroying a queue waits for the acknowledgement of its events. */
+/* Destroying a completion queue waits until its events have been acknowledged. */
 START_TEST(destroy_waits_for_acknowledgement)
 {
     struct pair *pair = new_pair();
@@ -503,7 +504,7 @@ END_TEST
 
 /* ---- Overflow ---- */
 
-/* More completions than the queue holds: the connection fails; what is in the queue stays right. */
+/* More completions than the queue holds: the connection fails, and the completions in the queue stay valid. */
 START_TEST(completion_queue_overflows)
 {
     struct setup setup = setup_default();
@@ -587,7 +588,7 @@ static Suite *suite(void)
 
 int main(void)
 {
-    soft_defer_cancellation(); /* as for programs of rdma-core's */
+    soft_defer_cancellation(); /* as librdmacm's entry points do */
 
     return run_suite(suite());
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_extended.c - the extended verbs: ibv_wr_ calls, ibv_start_poll, memory under other addresses,
- * and objects that change. */
+/*
+ * test_transport_extended.c - the extended verbs: ibv_wr_ calls, ibv_start_poll(), regions with another base address
+ * (iova), and objects that are changed.
+ */
 #include <errno.h>
 #include <string.h>
 #include "check/support/endpoints.h"
@@ -25,7 +27,7 @@ static struct ibv_qp_init_attr_ex extended(const struct end *end, enum ibv_qp_ty
                                         .send_ops_flags = operations};
 }
 
-/* The pair's first queue pair is replaced by an extended one, connected as it was. */
+/* Replaces the pair's first queue pair by an extended one, connected in the same way. */
 static struct ibv_qp_ex *extend(struct pair *pair)
 {
     struct end *a = &pair->end[0], *b = &pair->end[1];
@@ -47,7 +49,7 @@ static void begin(struct ibv_qp_ex *qp, uint64_t id)
     qp->wr_flags = IBV_SEND_SIGNALED;
 }
 
-/* One list with every operation, each with its payload given another way. */
+/* One list with every operation, each with another way to give its payload. */
 START_TEST(every_operation)
 {
     struct setup setup = setup_default();
@@ -89,7 +91,7 @@ START_TEST(every_operation)
     begin(qp, 7);
     ibv_wr_atomic_cmp_swp(qp, rkey, to + 8192, 8, 100);
     ibv_wr_set_sge(qp, lkey, from + 6008, 8);
-    ck_assert_uint_eq(network_packets(pair->network), 0); /* nothing yet */
+    ck_assert_uint_eq(network_packets(pair->network), 0); /* nothing is sent before ibv_wr_complete() */
     ck_assert_int_eq(ibv_wr_complete(qp), 0);
     run(pair);
     for (uint64_t id = 1; id <= 7; id++)
@@ -114,7 +116,7 @@ START_TEST(every_operation)
 }
 END_TEST
 
-/* A list that is wrong anywhere is not posted anywhere. */
+/* If any request of a list is invalid, none is posted. */
 START_TEST(all_or_nothing)
 {
     struct setup setup = setup_default();
@@ -125,9 +127,9 @@ START_TEST(all_or_nothing)
     char bytes[65] = {0};
     for (int fault = 0; fault < 5; fault++) {
         ibv_wr_start(qp);
-        if (fault == 4) /* a payload for no request */
+        if (fault == 4) /* a payload without a request */
             ibv_wr_set_sge(qp, 0, 0, 0);
-        for (uint64_t i = 0; i < (fault == 0 ? 9 : 2); i++) { /* one too many */
+        for (uint64_t i = 0; i < (fault == 0 ? 9 : 2); i++) { /* one more than the queue holds */
             begin(qp, i);
             ibv_wr_rdma_write(qp, b->rkey, (uintptr_t)b->memory);
             ibv_wr_set_sge(qp, a->mr->lkey, (uintptr_t)a->memory, 8);
@@ -145,7 +147,7 @@ START_TEST(all_or_nothing)
     expect_quiet(pair);
     ck_assert_uint_eq(network_packets(pair->network), 0);
     ibv_wr_start(qp);
-    ck_assert_int_eq(ibv_wr_complete(qp), 0); /* an empty one is none */
+    ck_assert_int_eq(ibv_wr_complete(qp), 0); /* an empty list is valid */
     ibv_wr_start(qp);
     begin(qp, 9);
     ibv_wr_rdma_write(qp, b->rkey, (uintptr_t)b->memory);
@@ -171,7 +173,7 @@ START_TEST(operations_of_each_type)
     ck_assert_ptr_null(ibv_create_qp_ex(a->context, &tso));
     ck_assert_ptr_null(soft_qp_to_qp_ex(a->qp));
     union ibv_gid gid = {0};
-    ck_assert_int_eq(soft_attach_mcast(a->qp, &gid, 0), EINVAL); /* groups are for UD */
+    ck_assert_int_eq(soft_attach_mcast(a->qp, &gid, 0), EINVAL); /* multicast is for UD */
     pair_free(pair);
 }
 END_TEST
@@ -226,7 +228,7 @@ START_TEST(polling_by_pieces)
 }
 END_TEST
 
-/* What waits is kept; the room is what was asked for. */
+/* Waiting completions are kept, and the queue has the requested size. */
 START_TEST(completion_queue_is_resized)
 {
     struct setup setup = setup_default();
@@ -235,13 +237,13 @@ START_TEST(completion_queue_is_resized)
     struct end *a = &pair->end[0], *b = &pair->end[1];
     struct work work = {.opcode = IBV_WR_RDMA_WRITE, .length = 8, .flags = IBV_SEND_SIGNALED};
     uint64_t next = 0;
-    for (work.id = 0; work.id < 6; work.id++) { /* so that the ring has turned */
+    for (work.id = 0; work.id < 6; work.id++) { /* so that the ring has wrapped around */
         if (work.id >= 3)
             expect_wc(a->send_cq, next++, IBV_WC_SUCCESS);
         post(a, b, &work);
         run(pair);
     }
-    ck_assert_int_eq(soft_resize_cq(a->send_cq, 2), EINVAL); /* three wait */
+    ck_assert_int_eq(soft_resize_cq(a->send_cq, 2), EINVAL); /* three completions wait */
     ck_assert_int_eq(soft_resize_cq(a->send_cq, 0), EINVAL);
     ck_assert_int_eq(soft_resize_cq(a->send_cq, 10), 0);
     ck_assert_int_eq(a->send_cq->cqe, 10);
@@ -257,7 +259,7 @@ END_TEST
 
 /* ---- Memory ---- */
 
-/* A region under addresses of the program's own choice, from every side. */
+/* A region with a base address of the program's choice, used by every operation. */
 START_TEST(other_addresses)
 {
     const uint64_t iova = 0x7000000000001000;
@@ -284,7 +286,7 @@ START_TEST(other_addresses)
     run(pair);
     expect_wc(b->recv_cq, 20, IBV_WC_SUCCESS);
     ck_assert(filled(b->memory + 4096, 3000, 1));
-    /* Its addresses in memory are not in the region. */
+    /* Its real addresses are not in the region. */
     other.memory = b->memory;
     post(a, &other, &(struct work){.id = 4, .opcode = IBV_WR_RDMA_WRITE, .length = 10});
     run(pair);
@@ -310,7 +312,7 @@ START_TEST(region_is_changed)
              .id = 1, .opcode = IBV_WR_RDMA_WRITE, .length = 8, .target = 8192, .flags = IBV_SEND_SIGNALED});
     run(pair);
     expect_done(a->send_cq, 1, IBV_WC_RDMA_WRITE);
-    /* What is wrong changes nothing. */
+    /* An invalid change has no effect. */
     ck_assert_int_eq(soft_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, b->memory, 0, 0),
                      IBV_REREG_MR_ERR_INPUT);
     ck_assert_int_eq(soft_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE),
@@ -321,7 +323,7 @@ START_TEST(region_is_changed)
     ck_assert_int_eq(soft_dealloc_pd(pd), EBUSY);
     post(a, &target, &(struct work){.id = 2, .opcode = IBV_WR_RDMA_WRITE, .length = 8, .target = 8192});
     run(pair);
-    expect_wc(a->send_cq, 2, IBV_WC_REM_ACCESS_ERR); /* the queue pair is in another domain */
+    expect_wc(a->send_cq, 2, IBV_WC_REM_ACCESS_ERR); /* the region is now in another protection domain */
     ck_assert_int_eq(soft_dereg_mr(mr), 0);
     ck_assert_int_eq(soft_dealloc_pd(pd), 0);
     pair_free(pair);

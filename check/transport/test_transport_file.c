@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_file.c - regions that are a part of a file: what is sent from there, what is gone from there,
- * and that there is nothing else to do with them. */
+/*
+ * test_transport_file.c - file regions: what is sent from them, also when the file is truncated, and that nothing else
+ * is possible with them.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -11,16 +13,16 @@
 #include "check/support/endpoints.h"
 
 #define FILE_BYTES (1 << 19)
-#define BEFORE 4099 /* bytes of the file that are not the region's, */
-#define BEHIND 1003 /* and those behind it */
-#define LOW 0x20000 /* a place in the region, and an address */
+#define BEFORE 4099 /* bytes of the file before the region */
+#define BEHIND 1003 /* bytes behind it */
+#define LOW 0x20000 /* an offset in the region, and also an address */
 #define REGION (FILE_BYTES - BEFORE - BEHIND)
 
 static struct source {
     struct pair *pair;
     struct end *a, *b;
     int fd;
-    uint8_t *bytes; /* of the file, mapped */
+    uint8_t *bytes; /* the file, mapped */
     struct ibv_mr *mr;
 } source;
 
@@ -53,7 +55,7 @@ static void source_close(void)
     close(source.fd);
 }
 
-/* Where it goes to is the same place in the peer's memory, unless it is beyond that. */
+/* The remote address is the same offset in the peer's memory, or 0 if that is too large. */
 static void post_list(uint64_t id, enum ibv_wr_opcode opcode, struct ibv_sge *list, int count)
 {
     struct ibv_send_wr wr = {
@@ -74,8 +76,7 @@ static void expect_part(uint64_t at, size_t length)
     ck_assert_mem_eq(source.b->memory + at, source.bytes + BEFORE + at, length);
 }
 
-/* One after the other, and the next begins where the last ended or elsewhere; with memory that may vanish, and
- * such as can't, between. */
+/* Requests whose data follow each other in the file or do not, with a request from mapped file memory between them. */
 START_TEST(what_is_there)
 {
     source_open(IBV_QPT_RC, _i == 1);
@@ -102,7 +103,7 @@ START_TEST(what_is_there)
     }
     post_receive(source.b, 20, 0, FILE_BYTES);
     post_receive(source.b, 21, 0, FILE_BYTES);
-    post_part(1, IBV_WR_SEND, 0, REGION); /* all of it, and no byte more */
+    post_part(1, IBV_WR_SEND, 0, REGION); /* the whole region and no byte more */
     run(source.pair);
     expect_done(source.a->send_cq, 1, IBV_WC_SEND);
     ck_assert_uint_eq(expect_wc(source.b->recv_cq, 20, IBV_WC_SUCCESS).byte_len, REGION);
@@ -118,8 +119,8 @@ START_TEST(what_is_there)
 }
 END_TEST
 
-/* Memory whose address is a place in the region, so that taking the one for the other is seen; where the kernel
- * has it so. */
+/* Maps memory whose address is also an offset in the region, so that a confusion of the two is found; the kernel may
+ * refuse. */
 static void *map_low(void)
 {
     return mmap((void *)LOW, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
@@ -132,8 +133,8 @@ static void unmap_low(void *low)
         munmap(low, 4096);
 }
 
-/* Packets of one length leave together, and what is fetched for them goes where it belongs: of the file what
- * lies together and what doesn't, and memory between. */
+/* Packets of the same length leave in one burst, and each gets its own bytes: adjacent and other parts of the file, and
+ * memory. */
 START_TEST(in_one_burst)
 {
     enum { COUNT = 7, MEMORY = 4, BYTES = 4096 };
@@ -172,8 +173,9 @@ START_TEST(in_one_burst)
 }
 END_TEST
 
-/* Into a link's own room: what one call fetches leaves together, as much as has room. What is copied is told
- * before that, so that the peer copies it while there is more to copy. */
+/* If the link has a buffer of its own, the bytes that one read fetches leave as one burst, up to the buffer's size.
+ * Bytes that are copied leave in shorter bursts, so that the peer can copy the first ones while there is more to
+ * copy. */
 START_TEST(long_bursts)
 {
     enum { BYTES = 200000 };
@@ -197,8 +199,8 @@ START_TEST(long_bursts)
 }
 END_TEST
 
-/* The file was cut short: in the middle of a packet, of a message, of a burst; what comes before is sent. On
- * a connection that acknowledges nothing, too. */
+/* The file was truncated: in the middle of a packet, of a message, of a burst; what comes before is sent. Also on an
+ * unreliable connection. */
 START_TEST(what_is_gone)
 {
     static const size_t left[] = {0, 1, 4095, 4096, 50000};
@@ -221,7 +223,7 @@ START_TEST(what_is_gone)
 }
 END_TEST
 
-/* More than the region, or more than one place at once: the memory that has a file's addresses is no file's. */
+/* More than the region, or several segments: a file region must be the only one. */
 START_TEST(wrong_pieces)
 {
     source_open(IBV_QPT_RC, false);
@@ -250,7 +252,7 @@ START_TEST(wrong_pieces)
 }
 END_TEST
 
-/* Nothing is written there: no receive, no answer. */
+/* A file region is never written: not by a receive, and not by a READ response. */
 START_TEST(nothing_goes_there)
 {
     source_open(IBV_QPT_RC, false);
@@ -272,7 +274,7 @@ START_TEST(nothing_goes_there)
 }
 END_TEST
 
-/* The peer has nothing from its key. */
+/* Its key gives the peer no access. */
 START_TEST(no_peer_comes_there)
 {
     static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE};
@@ -290,7 +292,7 @@ START_TEST(no_peer_comes_there)
 }
 END_TEST
 
-/* What is no file's part; and what is one is made nothing else. */
+/* Invalid ranges are refused, and a file region can't be changed. */
 START_TEST(registering)
 {
     source_open(IBV_QPT_RC, false);
@@ -317,7 +319,7 @@ START_TEST(registering)
 }
 END_TEST
 
-/* By a descriptor that only writes, or is nobody's any more. */
+/* The descriptor is write-only, or was closed. */
 START_TEST(unreadable)
 {
     char name[40];

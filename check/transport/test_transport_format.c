@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_format.c - what is on the wire, bit by bit, when nothing is lost. */
+/* test_transport_format.c - the packets of a conversation without loss, bit by bit. */
 #include <string.h>
 #include "check/support/endpoints.h"
 
 #define IMM 0xcafe0123u
 
-/* An operation's opcodes on the wire, and which of its headers are where. */
+/* The opcodes of an operation, and which of its packets have which headers. */
 struct kind {
     enum ibv_wr_opcode operation;
     uint8_t first, middle, last, only;
@@ -31,7 +31,7 @@ static size_t payload_at(uint32_t i, uint32_t count, size_t length, size_t mtu)
     return i < count - 1 ? mtu : length - (size_t)(count - 1) * mtu;
 }
 
-/* What every packet has. */
+/* Checks the fields that every packet has. */
 static void check_common(const struct packet *packet, uint32_t qpn, uint32_t psn, size_t payload,
                          unsigned extension)
 {
@@ -61,7 +61,7 @@ static unsigned extension_of(uint8_t opcode)
     return (unsigned)roce_extension(opcode);
 }
 
-/* The packets of one SEND or WRITE, all that `a` sent. */
+/* Checks the packets of one SEND or WRITE, which are all that `a` sent. */
 static void check_request(struct pair *pair, const struct kind *kind, size_t length, uint32_t psn,
                           bool solicited)
 {
@@ -90,7 +90,7 @@ static void check_request(struct pair *pair, const struct kind *kind, size_t len
     }
 }
 
-/* All that came back: acknowledgements, the last of the whole message. */
+/* Checks all that was sent back: acknowledgements, the last one of the whole message. */
 static void check_acknowledgements(struct pair *pair, uint32_t first_psn, uint32_t last_psn, uint32_t msn)
 {
     unsigned count = count_packets(pair->network, 1, ROCE_NO_OPCODE);
@@ -160,9 +160,9 @@ START_TEST(sends_and_writes)
 }
 END_TEST
 
-/* ---- READ: the responses have the PSNs from that of their request on ---- */
+/* ---- READ: the responses have the PSNs from their request's on ---- */
 
-/* The responses to one request, which are all from number `from` on; returns how many. */
+/* Checks the responses to one request, which are the ones from number `from` on. Returns their number. */
 static uint32_t check_responses(struct pair *pair, unsigned from, const struct roce *request, uint32_t msn)
 {
     size_t mtu = mtu_bytes(pair->setup.mtu);
@@ -184,8 +184,8 @@ static uint32_t check_responses(struct pair *pair, unsigned from, const struct r
     return count;
 }
 
-/* A long READ may be asked for in several requests, that together are it: each takes its place in the PSNs as
- * if it were one. Returns how many there are. */
+/* A long READ may be split into several requests, each of which has as many PSNs as its responses. Returns the number
+ * of requests. */
 static uint32_t check_read(struct pair *pair, size_t length, uint32_t psn, uint32_t msn)
 {
     struct end *b = &pair->end[1];
@@ -239,7 +239,7 @@ START_TEST(reads)
 }
 END_TEST
 
-/* The bytes themselves, once, without the reader between. */
+/* One packet's bytes, without roce_read(). */
 START_TEST(write_only_imm_byte_by_byte)
 {
     struct setup setup = setup_default();
@@ -311,7 +311,7 @@ START_TEST(write_only_imm_byte_by_byte)
 }
 END_TEST
 
-/* A long message asks for acknowledgements on its way, or a window would never open again. */
+/* A long message requests acknowledgements before its end; otherwise a full window would never open again. */
 START_TEST(long_messages_ask_on_their_way)
 {
     struct setup setup = setup_default();
@@ -330,7 +330,7 @@ START_TEST(long_messages_ask_on_their_way)
 }
 END_TEST
 
-/* A request behind a READ starts behind the PSNs of its responses. */
+/* The PSN of a request behind a READ follows those of its responses. */
 START_TEST(psns_behind_a_read)
 {
     struct setup setup = setup_default();

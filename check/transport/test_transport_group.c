@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_group.c - multicast groups: who may be attached, what comes to those who are, and to nobody
- * else. */
+/*
+ * test_transport_group.c - multicast groups in the engine: which queue pairs may be attached, and that only they
+ * receive the group's datagrams.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -14,11 +16,11 @@
 #define SENDER 0x4242
 #define BYTES 50
 
-/* ---- The wire: it counts what it is asked for ---- */
+/* ---- A wire that counts its calls ---- */
 
 static struct {
     int listens, error;
-    unsigned interface; /* where it was asked to listen last, of those of one interface or link */
+    unsigned interface; /* interface of the last join, for interface-local and link-local groups */
 } wire;
 
 static int join(struct soft_wire *soft_wire, const union soft_addr *group)
@@ -52,7 +54,7 @@ static struct pair *pair_of(enum ibv_qp_type type, int family)
     return pair;
 }
 
-/* ---- Groups, and what is sent to them ---- */
+/* ---- Groups and datagrams ---- */
 
 static const char *const groups[] = {"239.1.2.3", "ff05::1234"}, *const others[] = {"239.1.2.4", "ff05::1235"};
 static const int families[] = {AF_INET, AF_INET6};
@@ -113,7 +115,7 @@ static uint64_t refused(struct pair *pair)
     return counters_of(&pair->end[1]).refused;
 }
 
-/* One more at the second end, in RTS, or as it was made. */
+/* One more queue pair at the second end, in RTS or in its first state. */
 static struct ibv_qp *another(struct pair *pair, bool ready)
 {
     struct ibv_qp *qp = qp_new(&pair->end[1], &pair->setup);
@@ -131,7 +133,7 @@ static void post_to(struct ibv_qp *qp, struct end *end, uint64_t id)
     ck_assert_int_eq(ibv_post_recv(qp, &wr, &bad), 0);
 }
 
-/* Which receives are done, a bit for each; all of the one datagram. */
+/* Returns the receives that completed, one bit each; all of them have the same datagram. */
 static unsigned received(struct end *end)
 {
     struct ibv_wc wc;
@@ -147,7 +149,7 @@ static unsigned received(struct end *end)
     return all;
 }
 
-/* ---- What comes ---- */
+/* ---- Reception ---- */
 
 START_TEST(each_member_has_it)
 {
@@ -184,8 +186,8 @@ START_TEST(each_member_has_it)
 }
 END_TEST
 
-/* One that isn't a datagram, of another partition, by another Q_Key; one for a queue pair, there or not, at a
- * group's address: nobody has any of these. */
+/* A packet that is no datagram, of another partition, or with another Q_Key; or one to a group's address with the
+ * number of a queue pair, existing or not: no queue pair receives these. */
 START_TEST(nobody_has_it)
 {
     struct pair *pair = pair_of(IBV_QPT_UD, AF_INET);
@@ -223,7 +225,7 @@ START_TEST(nobody_has_it)
 }
 END_TEST
 
-/* A member that isn't ready yet has nothing, and keeps nobody from having it. */
+/* A member that is not ready yet receives nothing, and does not keep the other from receiving. */
 START_TEST(member_that_is_not_ready)
 {
     struct pair *pair = pair_of(IBV_QPT_UD, AF_INET);
@@ -245,7 +247,7 @@ START_TEST(member_that_is_not_ready)
 }
 END_TEST
 
-/* ---- Coming and going ---- */
+/* ---- Attaching and detaching ---- */
 
 START_TEST(attached_once)
 {
@@ -279,7 +281,7 @@ START_TEST(only_datagrams_to_groups)
 }
 END_TEST
 
-/* The device's own, since nobody can name another. */
+/* The wire joins on the device's own interface, because a GID can't name another. */
 START_TEST(groups_of_one_interface)
 {
     static const struct {
@@ -299,7 +301,7 @@ START_TEST(groups_of_one_interface)
 }
 END_TEST
 
-/* Where there are no groups, and where the kernel lets nobody join: nothing is kept of it. */
+/* If the wire does not support groups, or the kernel refuses to join, nothing of the group is left. */
 START_TEST(wire_refuses)
 {
     struct pair *pair = pair_of(IBV_QPT_UD, AF_INET);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_hostile.c - packets that are no packets: counted, and nothing else changes. */
+/*
+ * test_transport_hostile.c - malformed packets, and packets for other queue pairs: they are counted, and change nothing
+ * else.
+ */
 #include <string.h>
 #include "check/support/endpoints.h"
 
 #define MTU 1024
 
-/* An engine at node 0 that expects packets of the ghost at node 1. */
+/* An engine at node 0 that expects packets of node 1, which the test plays ("ghost"). */
 static struct pair *with_a_ghost(void)
 {
     struct setup setup = setup_default();
@@ -16,7 +19,7 @@ static struct pair *with_a_ghost(void)
     return pair;
 }
 
-/* A packet that the engine would take if it came as it is: the next PSN, right key, in range. */
+/* A packet that the engine accepts if it is not changed: the next PSN, the right key, in range. */
 static size_t good_packet(struct pair *pair, uint8_t *packet, uint8_t opcode)
 {
     static uint8_t data[MTU];
@@ -41,7 +44,7 @@ static size_t good_packet(struct pair *pair, uint8_t *packet, uint8_t opcode)
     return roce_write(packet, &roce);
 }
 
-/* Nothing was written, said, or completed, and the next good SEND is taken with the PSN that was due. */
+/* Nothing was written, sent, or completed, and the next valid SEND is received with the PSN that was expected. */
 static void expect_untouched(struct pair *pair)
 {
     struct end *a = &pair->end[0];
@@ -76,8 +79,8 @@ START_TEST(truncated_headers)
 }
 END_TEST
 
-/* Cut within the payload: refused or dropped, whatever is left of it - where it shows at all. A SEND of any
- * shorter length looks right: on a real wire the ICRC finds it. */
+/* Packets that end within the payload are refused or dropped. A SEND is not tested, since any shorter length is valid
+ * for it: in reality the ICRC detects that. */
 START_TEST(truncated_payload)
 {
     static const uint8_t opcodes[] = {SEND_FIRST, WRITE_FIRST, WRITE_ONLY, WRITE_ONLY_IMM};
@@ -122,11 +125,11 @@ START_TEST(wrong_version)
 }
 END_TEST
 
-/* What no reliable connection has: opcodes of other transports. (Those that IBA leaves free are refused, which
- * the transport tester looks at.) */
+/* Opcodes that no reliable connection has, because they belong to other transports. (Reserved opcodes are refused,
+ * which the transport tester checks.) */
 static bool foreign(unsigned opcode)
 {
-    if (opcode == 0x81) /* a congestion notification is for nobody in particular: accepted and ignored */
+    if (opcode == 0x81) /* a congestion notification is accepted and ignored */
         return false;
     return opcode >= 0x20;
 }
@@ -163,7 +166,7 @@ START_TEST(unknown_queue_pairs)
 }
 END_TEST
 
-/* From an address that is not the peer's, or to one that is not ours. */
+/* From an address that is not the peer's, or to one that is not this context's. */
 START_TEST(wrong_addresses)
 {
     struct pair *pair = with_a_ghost();
@@ -177,7 +180,7 @@ START_TEST(wrong_addresses)
     network_path(pair->network, stranger, 1, &strange);
     path.local = strange.local;
     network_inject_on(pair->network, 0, &path, packet, length);
-    network_path(pair->network, 0, 1, &path); /* the other family */
+    network_path(pair->network, 0, 1, &path); /* the other address family */
     path.remote.in6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
     network_inject_on(pair->network, 0, &path, packet, length);
     struct soft_counters counters = counters_of(&pair->end[0]);
@@ -186,7 +189,7 @@ START_TEST(wrong_addresses)
 }
 END_TEST
 
-/* The next good packet, from this UDP port of the peer's host: is it taken? */
+/* Is the next valid packet received if it comes from this UDP port of the peer's host? */
 static bool taken_from_port(struct pair *pair, uint16_t port)
 {
     struct end *a = &pair->end[0];
@@ -196,14 +199,14 @@ static bool taken_from_port(struct pair *pair, uint16_t port)
     struct ibv_wc wc;
     size_t length = good_packet(pair, packet, SEND_ONLY);
     network_path(pair->network, 0, 1, &path);
-    path.remote.in.sin_port = htons(port); /* at the same place in sockaddr_in6 */
+    path.remote.in.sin_port = htons(port); /* at the same offset in sockaddr_in6 */
     network_inject_on(pair->network, 0, &path, packet, length);
     bool taken = ibv_poll_cq(a->recv_cq, 1, &wc) == 1;
     ck_assert_uint_eq(counters_of(a).refused, refused + !taken);
     return taken;
 }
 
-/* Whoever is reached at RoCE's own port sends from any: its ports spread the load. */
+/* A peer that is reached at RoCE's port may send from any port, as adapters do to spread the load. */
 START_TEST(any_udp_port)
 {
     struct pair *pair = with_a_ghost();
@@ -212,7 +215,7 @@ START_TEST(any_udp_port)
 }
 END_TEST
 
-/* A peer at a port of its own sends from there; another program of its host is not the peer. */
+/* A peer with a port of its own sends from there; packets from another port of its host are not from the peer. */
 START_TEST(only_the_peers_udp_port)
 {
     static const uint16_t others[] = {0, 1, 4791, 39999, 40001, 65535};
@@ -247,7 +250,7 @@ START_TEST(wrong_partition)
 }
 END_TEST
 
-/* A pad that is longer than what there is to be padded. */
+/* A pad count that is larger than the payload. */
 START_TEST(impossible_pad)
 {
     struct pair *pair = with_a_ghost();
@@ -263,7 +266,7 @@ START_TEST(impossible_pad)
 }
 END_TEST
 
-/* Bits that are ignored on receipt: MigReq, FECN, BECN, reserved. */
+/* Bits that a receiver ignores: MigReq, FECN, BECN, reserved. */
 START_TEST(reserved_bits_are_ignored)
 {
     struct pair *pair = with_a_ghost();
@@ -282,7 +285,7 @@ START_TEST(reserved_bits_are_ignored)
 }
 END_TEST
 
-/* A context without any queue pair, and a queue pair in states that take nothing. */
+/* A context without a queue pair, and a queue pair in states that receive nothing. */
 START_TEST(nobody_listens)
 {
     struct pair *pair = with_a_ghost();
@@ -306,9 +309,10 @@ START_TEST(nobody_listens)
 }
 END_TEST
 
-/* ---- Noise ---- */
+/* ---- Random packets ---- */
 
-/* Half is noise from the first byte, half begins like a packet to the queue pair, with any opcode and PSN. */
+/* Half of the packets are random from the first byte, half begin like a packet to the queue pair, with any opcode and
+ * PSN. */
 static size_t noise(struct pair *pair, uint8_t *packet, uint64_t *seed)
 {
     uint64_t r = random_next(seed);
@@ -322,7 +326,7 @@ static size_t noise(struct pair *pair, uint8_t *packet, uint64_t *seed)
         good_packet(pair, header, SEND_ONLY);
         packet[0] &= 0x1f;
         memcpy(packet + 1, header + 1, 7);
-        if (r >> 41 & 1) /* near what is expected, but never it */
+        if (r >> 41 & 1) /* close to the expected PSN, but never equal */
             memcpy(packet + 9, header + 9, 2);
         if (!memcmp(packet + 9, header + 9, 3))
             packet[11] ^= 1;
@@ -351,7 +355,7 @@ START_TEST(noise_changes_nothing)
 }
 END_TEST
 
-/* The same while work is outstanding: nobody may complete it but the peer, and here is none. */
+/* The same while requests are outstanding: random packets must not complete them. */
 START_TEST(noise_completes_nothing)
 {
     struct setup setup = setup_default();
@@ -366,7 +370,8 @@ START_TEST(noise_completes_nothing)
     post(a, &pair->end[1], &(struct work){.id = 2, .opcode = IBV_WR_SEND, .length = 5000});
     for (int i = 0; i < 100000; i++) {
         size_t length = noise(pair, packet, &seed);
-        if (length >= ROCE_BTH && packet[9] == a->psn >> 16) /* by accident it could be an answer */
+        /* Otherwise it could be an acknowledgement by chance */
+        if (length >= ROCE_BTH && packet[9] == a->psn >> 16)
             packet[9] ^= 0x55;
         network_inject(pair->network, 1, 0, packet, length);
     }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_invalidate.c - keys of memory windows that are invalidated: by a request, or by a SEND of the
- * peer's. */
+/*
+ * test_transport_invalidate.c - invalidating the keys of memory windows: by a local request, or by a SEND WITH
+ * INVALIDATE of the peer.
+ */
 #include <errno.h>
 #include <string.h>
 #include "check/support/windows.h"
@@ -22,7 +24,8 @@ static uint32_t wrong_key(struct pair *pair, struct ibv_mw *mw, int which)
     return mw->rkey;
 }
 
-/* What is no window's key of type 2 and of this domain: by a request of one's own, or by the peer. */
+/* A key that is not of a bound type 2 window in this protection domain: neither a local request nor the peer can
+ * invalidate it. */
 START_TEST(invalidates_nothing_else)
 {
     bool by_peer = _i >= WRONG_KEYS;
@@ -50,7 +53,7 @@ START_TEST(invalidates_nothing_else)
         ck_assert_int_eq(qp_state(b->qp), IBV_QPS_ERR);
     }
     if (which == OLD)
-        ck_assert_int_eq(soft_dereg_mr(b->mr), EBUSY); /* it is as it was */
+        ck_assert_int_eq(soft_dereg_mr(b->mr), EBUSY); /* the window is still bound */
     ck_assert_int_eq(ibv_dealloc_mw(mw), 0);
     if (which == FOREIGN)
         ck_assert_int_eq(soft_dealloc_pd(other.pd), 0);
@@ -58,7 +61,8 @@ START_TEST(invalidates_nothing_else)
 }
 END_TEST
 
-/* A SEND of any length, which the receive tells; what comes behind it finds the window closed. */
+/* A SEND WITH INVALIDATE of any length: the receive completion reports the key, and later requests find the window
+ * closed. */
 START_TEST(closed_by_the_peer)
 {
     static const size_t lengths[] = {0, 1, 1024, 1025, 10000};
@@ -101,7 +105,7 @@ static enum fate echo_sends(void *arg, const struct packet *packet)
     return packet->from == 0 ? FATE_ECHO : FATE_DELIVER;
 }
 
-/* When it comes once more, after the window was bound anew, that window stays open. */
+/* A duplicate of it that arrives after the window was bound again does not invalidate the new binding. */
 START_TEST(closed_once)
 {
     struct pair *pair = windows_pair(setup_default());
@@ -124,7 +128,7 @@ START_TEST(closed_once)
 }
 END_TEST
 
-/* Too long for its receive: it has done nothing. */
+/* A message that is too long for its receive invalidates nothing. */
 START_TEST(too_long_closes_nothing)
 {
     struct pair *pair = windows_pair(setup_default());
@@ -141,7 +145,7 @@ START_TEST(too_long_closes_nothing)
 }
 END_TEST
 
-/* Unreliable connections have windows, which nobody can invalidate from afar. */
+/* Windows work on unreliable connections, but the peer can't invalidate them. */
 START_TEST(unreliable)
 {
     struct setup setup = setup_default();
@@ -164,7 +168,7 @@ START_TEST(unreliable)
 }
 END_TEST
 
-/* The same by the ibv_wr_ calls: bound, written, invalidated; bound anew, and closed by the peer. */
+/* The same with the ibv_wr_ calls: bind, write, invalidate; bind again, and the peer invalidates. */
 START_TEST(extended)
 {
     struct pair *pair = windows_pair(setup_default());

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_transport_limits.c - packets just beyond a limit: longer than the longest message, than the region or
- * the MTU, to a queue pair that has failed, in the middle of nothing, and answers to what was not asked like
- * that.
+ * test_transport_limits.c - packets just beyond a limit: longer than the longest message, the region or the MTU, to a
+ * queue pair in the error state, from the middle of a message without a beginning, and responses of another kind than
+ * the request.
  */
 #include <string.h>
 #include "check/support/endpoints.h"
 
 #define MTU 1024
-#define LONGEST (1u << 30) /* message */
+#define LONGEST (1u << 30) /* bytes of the longest message */
 #define ATOMIC_ACCESS (ACCESS_ALL | IBV_ACCESS_REMOTE_ATOMIC)
 
 static uint8_t data[8192];
 
-/* An engine at node 0; what the ghost at node 1 says is said here. */
+/* An engine at node 0; the test sends the packets of node 1. */
 static struct pair *with_a_ghost(enum ibv_qp_type type, size_t memory)
 {
     struct setup setup = setup_default();
@@ -27,8 +27,8 @@ static struct pair *with_a_ghost(enum ibv_qp_type type, size_t memory)
     return pair_new(&setup);
 }
 
-/* The ghost's packet, without its last `cut` bytes. The region's key, and from its start unless `va` says else.
- */
+/* Sends the packet without its last `cut` bytes. It has the region's key, and starts at the region's address plus
+ * `va`. */
 static void say_cut(struct pair *pair, struct roce roce, size_t cut)
 {
     static uint8_t packet[ROCE_MAX + sizeof data];
@@ -51,7 +51,7 @@ static void say(struct pair *pair, struct roce roce)
 
 /* ---- Requests ---- */
 
-/* Refused with this syndrome, the memory untouched. */
+/* Expects a NAK with this syndrome, and unchanged memory. */
 static void expect_refusal(struct pair *pair, uint8_t syndrome)
 {
     struct end *a = &pair->end[0];
@@ -73,8 +73,8 @@ static struct roce reach(bool write, struct pair *pair, uint32_t length)
                          .payload_length = write ? MTU : 0};
 }
 
-/* One byte more than a message may have is no request at all; up to there it is the region that is too small.
- */
+/* A request that is one byte longer than the longest message is invalid; up to there it is the region that is too
+ * small. */
 START_TEST(longer_than_a_message)
 {
     struct pair *pair = with_a_ghost(IBV_QPT_RC, 4096);
@@ -94,7 +94,7 @@ START_TEST(longer_than_the_region)
 }
 END_TEST
 
-/* Of the word only the first bytes are the region's. */
+/* Only the first bytes of the 8-byte word are in the region. */
 START_TEST(atomic_at_the_end)
 {
     struct pair *pair = with_a_ghost(IBV_QPT_RC, 16 + (size_t)_i);
@@ -104,7 +104,7 @@ START_TEST(atomic_at_the_end)
 }
 END_TEST
 
-/* Not even taken for a request: the count of those that were carried out is as it was. */
+/* The request does not increment the MSN. */
 START_TEST(read_without_permission)
 {
     struct setup setup = setup_default();
@@ -119,9 +119,10 @@ START_TEST(read_without_permission)
 }
 END_TEST
 
-/* ---- What is no packet ---- */
+/* ---- Malformed packets ---- */
 
-/* Whole words only: what is cut looks right otherwise. Also right behind a packet that was taken. */
+/* The length must be a multiple of 4; a cut payload looks valid otherwise. Also directly behind a packet that was
+ * accepted. */
 START_TEST(broken_words)
 {
     struct pair *pair = with_a_ghost(IBV_QPT_RC, 4096);
@@ -141,7 +142,7 @@ START_TEST(broken_words)
 }
 END_TEST
 
-/* Nothing of the packet before is taken for this one's. */
+/* Truncated headers are not completed with those of the packet before. */
 START_TEST(behind_a_good_one)
 {
     struct pair *pair = with_a_ghost(IBV_QPT_RC, 4096);
@@ -159,7 +160,7 @@ START_TEST(behind_a_good_one)
 }
 END_TEST
 
-/* Of datagrams only two opcodes are any, whatever stands behind the last one that we know. */
+/* UD has only two opcodes; those behind the last known one are malformed, too. */
 START_TEST(datagrams_of_no_kind)
 {
     struct pair *pair = with_a_ghost(IBV_QPT_UD, 4096);
@@ -182,9 +183,9 @@ START_TEST(datagrams_of_no_kind)
 }
 END_TEST
 
-/* ---- Where nothing is answered ---- */
+/* ---- Errors without an answer ---- */
 
-/* A queue pair that has failed takes nothing any more, also where nobody could be told. */
+/* A queue pair in the error state accepts nothing, also where no NAK could be sent. */
 START_TEST(written_when_failed)
 {
     struct pair *pair = with_a_ghost(IBV_QPT_UC, 4096);
@@ -200,7 +201,7 @@ START_TEST(written_when_failed)
 }
 END_TEST
 
-/* The rest of a message whose beginning was lost is nobody's fault: dropped, and not counted as refused. */
+/* The rest of a message whose first packet was lost is dropped, and not counted as refused. */
 START_TEST(middle_of_nothing)
 {
     static const uint8_t opcodes[] = {SEND_MIDDLE, WRITE_MIDDLE, SEND_LAST, WRITE_LAST};
@@ -221,7 +222,7 @@ START_TEST(middle_of_nothing)
 }
 END_TEST
 
-/* As long as the MTU is taken; longer is not, however much there is room for. */
+/* A datagram may be as long as the MTU, and not longer, even if the receive has room. */
 START_TEST(datagram_over_the_mtu)
 {
     struct pair *pair = with_a_ghost(IBV_QPT_UD, 1 << 14);
@@ -242,7 +243,7 @@ START_TEST(datagram_over_the_mtu)
 }
 END_TEST
 
-/* ---- Answers of another kind than what was asked ---- */
+/* ---- Responses of another kind than the request ---- */
 
 static void ask(struct pair *pair, enum ibv_wr_opcode opcode)
 {
@@ -257,7 +258,7 @@ static void ask(struct pair *pair, enum ibv_wr_opcode opcode)
     ck_assert_int_eq(ibv_post_send(a->qp, &wr, &bad), 0);
 }
 
-/* Eight bytes fit all of them, and would go where the request's own data are. */
+/* Eight bytes fit all of them, and would be written to the request's own buffer. */
 START_TEST(answer_of_another_kind)
 {
     static const struct {

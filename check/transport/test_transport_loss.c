@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_transport_loss.c - how soon the engine is over a loss, in round trips of the virtual network.
+ * test_transport_loss.c - how many round trips of the virtual network the engine needs to recover from a loss.
  *
- * The ACK time-out of these connections is seconds, so none of it can be due to that. Before each loss a few
- * messages tell the engine how long a round trip takes.
+ * The ACK timeout of these connections is seconds, so it can't be the cause of a recovery. Before each loss a few
+ * messages let the engine measure the round-trip time.
  */
 #include <string.h>
 #include "check/support/endpoints.h"
@@ -12,7 +12,7 @@
 #define TIMEOUT 20 /* 4.3 s */
 #define LONG 40000 /* bytes: 40 packets */
 
-/* Which packets are lost: so many from `from`, beginning with number `spared` of those that `concerns` says. */
+/* Packets to lose: of those that node `from` sends and `concerns` selects, `most` packets after the first `spared`. */
 struct loss {
     unsigned from, spared, most, seen, lost;
     bool (*concerns)(const struct packet *packet);
@@ -52,7 +52,7 @@ static void post_work(struct pair *pair, enum ibv_wr_opcode opcode, size_t lengt
              .opcode = opcode, .length = length, .at = half, .target = half, .flags = IBV_SEND_SIGNALED});
 }
 
-/* A pair that has talked. */
+/* A pair that has measured the round-trip time. */
 static struct pair *acquainted(uint8_t retry_cnt)
 {
     struct setup setup = setup_default();
@@ -87,7 +87,7 @@ static void post_atomic(struct pair *pair)
     ck_assert_int_eq(ibv_post_send(a->qp, &wr, &bad), 0);
 }
 
-/* As each kind of work leaves them. */
+/* Expects the data that this operation leaves. */
 static void expect_data(struct pair *pair, enum ibv_wr_opcode opcode, size_t length)
 {
     uint8_t *a = pair->end[0].memory, *b = pair->end[1].memory;
@@ -99,7 +99,7 @@ static void expect_data(struct pair *pair, enum ibv_wr_opcode opcode, size_t len
         expect(filled(b, length, 3), "the data differ");
 }
 
-/* Round trips until the work is complete. */
+/* Posts the operation. Returns the number of round trips until it completes. */
 static uint64_t round_trips(struct pair *pair, enum ibv_wr_opcode opcode, size_t length)
 {
     struct end *a = &pair->end[0];
@@ -126,7 +126,7 @@ static const struct {
     struct loss loss;
     enum ibv_wr_opcode opcode;
     size_t length;
-    uint64_t most; /* round trips */
+    uint64_t most; /* maximum number of round trips */
 } losses[] = {
     {"nothing", {0, 0, 0, .concerns = is_request}, IBV_WR_RDMA_WRITE, LONG, 3},
     {"the first packet", {0, 0, 1, .concerns = is_request}, IBV_WR_RDMA_WRITE, LONG, 5},
@@ -160,7 +160,7 @@ START_TEST(a_loss_costs_round_trips)
 }
 END_TEST
 
-/* The NAK of a gap is lost, or what it asked for is, once and again. */
+/* Lost: the NAK for a gap, or the packet that it asks for, several times. */
 struct again {
     uint32_t psn;
     unsigned most, lost, naks;
@@ -184,7 +184,7 @@ static const struct {
     uint64_t most;
 } repeats[] = {{1, 1, 10}, {2, 0, 6}, {3, 0, 8}, {5, 0, 14}, {2, 1, 20}, {10, 0, 40}};
 
-/* Even more often than the retry count says: whoever asks again is there. */
+/* Also more often than the retry count permits, because the peer answers with NAKs. */
 START_TEST(a_repetition_is_lost)
 {
     struct pair *pair = acquainted(1);
@@ -208,7 +208,7 @@ static enum fate lose_some(void *arg, const struct packet *packet)
     return random_next(dice) % 100 < 5 ? FATE_DROP : FATE_DELIVER;
 }
 
-/* One packet in twenty, either way, for a megabyte: a flight of 32 is lost in part more often than not. */
+/* One packet in twenty is lost, in both directions, for a megabyte: most windows of 32 packets lose one. */
 START_TEST(a_lossy_way)
 {
     struct pair *pair = acquainted(1);
@@ -223,8 +223,8 @@ END_TEST
 
 /* ---- A peer that is not there ---- */
 
-/* It is given up at the same time with an estimate of the round trip and without, and not probed any more once
- * an ACK time-out has passed. */
+/* The connection is given up at the same time with and without an estimate of the round trip, and no probe is sent
+ * after the first ACK timeout. */
 START_TEST(silence_ends_as_ever)
 {
     struct pair *pair = acquainted(2);
@@ -244,14 +244,14 @@ START_TEST(silence_ends_as_ever)
     }
     ck_assert_uint_eq(packets, 2);                /* one for each retry */
     ck_assert_uint_gt(last, 0);                   /* there were probes before, */
-    ck_assert_uint_le(counters_of(a).probes, 12); /* ever rarer */
+    ck_assert_uint_le(counters_of(a).probes, 12); /* at growing intervals */
     ck_assert_uint_eq(counters_of(a).timeouts, 3);
     pair_free(pair);
 }
 END_TEST
 
-/* A way that carries short packets and swallows long ones, as a tunnel does whose MTU nobody tells: requests, or what
- * a READ brings. The short one behind them has the rest asked for again and again, and each time in vain. */
+/* The path delivers short packets and drops long ones, like a tunnel whose MTU is not reported: the requests, or the
+ * READ responses. The short packet behind them causes a NAK, and each repetition is lost again. */
 static enum fate lose_long(void *arg, const struct packet *packet)
 {
     const unsigned *from = arg;
@@ -278,10 +278,10 @@ START_TEST(a_way_for_short_packets_alone_is_not_flooded)
 }
 END_TEST
 
-/* ---- A stranger ---- */
+/* ---- An attacker ---- */
 
-/* Packets that come too early make the receiver ask for what it has not missed. That costs the sender no more
- * than to send some packets again. */
+/* Forged packets ahead of the expected PSN make the receiver send NAKs for packets that were not lost. That costs the
+ * sender no more than some repeated packets. */
 START_TEST(a_forged_packet_does_not_slow_down)
 {
     struct pair *pair = acquainted(1);
@@ -314,14 +314,14 @@ END_TEST
 
 #define LINES 64
 #define EACH (1 << 18)
-#define ROOM 96   /* packets that the receiver's socket holds */
-#define SERVED 25 /* ns in which it takes one out */
+#define ROOM 96   /* packets that the receiver's socket can hold */
+#define SERVED 25 /* ns to process one of them */
 
-/* The receiver's socket: what does not fit is lost. */
+/* The receiver's socket: packets beyond its size are lost. */
 struct bucket {
     unsigned to;
     uint64_t time;
-    uint64_t fill; /* ns of work that wait */
+    uint64_t fill; /* ns of waiting work */
     unsigned lost;
 };
 
@@ -369,7 +369,7 @@ static void line_open(struct line *line, struct pair *pair)
     }
 }
 
-/* The link looks whether packets were lost whenever its socket is empty. */
+/* The link reports lost packets each time its socket is empty. */
 static void run_link(struct pair *pair, struct bucket *bucket)
 {
     unsigned known = 0;
@@ -383,8 +383,8 @@ static void run_link(struct pair *pair, struct bucket *bucket)
     }
 }
 
-/* Senders at once, to a receiver whose socket holds a part of what they may have under way. It is busy for most
- * of the time, and nobody runs out of retries, of which there is one. */
+/* Many senders at the same time, to a receiver whose socket holds a part of their windows. The receiver is busy most of
+ * the time, and no connection uses up its retries, although there is only one. */
 START_TEST(incast)
 {
     struct setup setup = setup_default();

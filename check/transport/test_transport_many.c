@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_many.c - many queue pairs and many nodes: each gets its own, and its share. */
+/* test_transport_many.c - many queue pairs and many nodes: each receives its own messages, and gets its share. */
 #include <stdlib.h>
 #include <string.h>
 #include "check/support/endpoints.h"
@@ -28,7 +28,7 @@ static void line_free(struct line *line)
         ck_assert_int_eq(soft_destroy_qp(line->end[i].qp), 0);
 }
 
-/* Whoever has learnt some numbers must not know the next: they don't count. */
+/* Counts successive queue pair numbers that are close to each other: known numbers must not reveal the next. */
 static unsigned neighbours(const uint32_t *qpns, unsigned count)
 {
     unsigned near = 0;
@@ -66,7 +66,7 @@ START_TEST(a_thousand_queue_pairs)
            LINES);
     qsort(qpns, LINES, sizeof *qpns, compare_qpn);
     for (unsigned i = 0; i < LINES; i++) {
-        ck_assert_uint_gt(qpns[i], 1); /* 0 and 1 are the management's */
+        ck_assert_uint_gt(qpns[i], 1); /* 0 and 1 are for management */
         ck_assert_uint_lt(qpns[i], 0xffffff);
         ck_assert(i == 0 || qpns[i] != qpns[i - 1]);
     }
@@ -100,7 +100,7 @@ END_TEST
 
 /* ---- Fairness ---- */
 
-/* Two long messages: while both are under way, each has about half of the packets. */
+/* Two long messages: while both are being sent, each has about half of the packets. */
 START_TEST(two_queue_pairs_share)
 {
     struct setup setup = setup_default();
@@ -136,7 +136,7 @@ START_TEST(two_queue_pairs_share)
 }
 END_TEST
 
-/* A small message does not wait for the long one of another queue pair. */
+/* A short message does not wait for the long one of another queue pair. */
 START_TEST(small_beside_long)
 {
     struct setup setup = setup_default();
@@ -157,7 +157,7 @@ START_TEST(small_beside_long)
 }
 END_TEST
 
-/* One connection that gets no answer does not hold up another, nor do its time-outs. */
+/* A connection that gets no answer, and its timeouts, do not delay another one. */
 static enum fate lose_qpn(void *arg, const struct packet *packet)
 {
     return packet->from == 0 && packet->roce.qpn == *(uint32_t *)arg ? FATE_DROP : FATE_DELIVER;
@@ -188,7 +188,7 @@ START_TEST(silent_beside_lively)
 }
 END_TEST
 
-/* Many losses on many connections at once: every timer fires for its own queue pair. */
+/* Many losses on many connections at once: every timer expires for its own queue pair. */
 static enum fate lose_every_seventh(void *arg, const struct packet *packet)
 {
     (void)arg;
@@ -235,7 +235,7 @@ END_TEST
 
 #define NODES 5
 
-/* Everyone writes to everyone: no context mixes up its peers. */
+/* Each node writes to each other one: no context confuses its peers. */
 START_TEST(every_node_with_every_other)
 {
     struct setup setup = setup_default();
@@ -263,16 +263,16 @@ START_TEST(every_node_with_every_other)
             ends[i][j].qp = qp_new(&ends[i][j], &setup);
             ends[i][j].qpn = ends[i][j].qp->qp_num;
         }
-        fill(memory[i], 4096, i); /* its own first page is what it sends */
+        fill(memory[i], 4096, i); /* the node sends its own first page */
     }
     for (unsigned i = 0; i < NODES; i++)
-        for (unsigned j = 0; j < NODES; j++) /* i = j: a node talks to itself */
+        for (unsigned j = 0; j < NODES; j++) /* i = j: a connection of a node to itself */
             qp_connect(&ends[i][j], ends[i][j].qp, j, ends[j][i].qpn, i * 16 + j, j * 16 + i, &setup);
-    /* All that goes to one node arrives there at once, so that its answers go out at once, to all the others.
-     */
+    /* All messages to one node arrive at the same time, so that its answers to all the others leave at the same
+     * time. */
     for (unsigned j = 0; j < NODES; j++)
         for (unsigned i = 0; i < NODES; i++)
-            if (i != j) /* page 1.. of j: one for each other node */
+            if (i != j) /* pages from 1 on of j: one for each other node */
                 post(&ends[i][j], &ends[j][i],
                      &(struct work){.id = j,
                                     .opcode = IBV_WR_RDMA_WRITE,
@@ -300,7 +300,7 @@ START_TEST(every_node_with_every_other)
 }
 END_TEST
 
-/* ---- The same answer every time ---- */
+/* ---- Determinism ---- */
 
 static uint64_t transcript(void)
 {
@@ -336,7 +336,7 @@ END_TEST
 
 /* ---- Queue pair numbers ---- */
 
-/* Each number once, and each key its own order. */
+/* Each number occurs once, and each key gives another order. */
 START_TEST(shuffled)
 {
     struct soft_shuffle one = {{1, 2}, (unsigned)_i}, other = {{1, 3}, (unsigned)_i};
@@ -353,8 +353,8 @@ START_TEST(shuffled)
 }
 END_TEST
 
-/* Of a context with a name all numbers begin with that, so there are few: each of them can be had, and one that
- * is free comes again only after the others. */
+/* In a context with a name, the upper bits of all queue pair numbers are that name, so there are few: all of them can
+ * be used, and a free one is used again only after the others. */
 START_TEST(all_numbers_of_a_name)
 {
     enum { NUMBERS = 1 << SOFT_LID_QPNS_BITS };

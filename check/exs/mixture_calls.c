@@ -163,8 +163,8 @@ void call_receive(struct mixture *m, int end)
     one_transfer(m, op);
 }
 
-/* A blocking call with a short timeout. It is too short to be advertised, so the peer, which this thread would have to
- * drive, need not answer a recall. */
+/* A blocking call with a short timeout. The receive is too short to be advertised, so the peer, which this thread
+ * would have to drive, need not answer a recall. */
 void call_read(struct mixture *m, int end)
 {
     struct timeval short_time = {.tv_usec = 1000}, none = {0};

@@ -99,7 +99,7 @@ static int whose(struct inbox *inbox, int server)
     return byte - '0';
 }
 
-/* ---- One accept ---------------------------------------------------------------------------------------- */
+/* ---- Later accepts ------------------------------------------------------------------------------------- */
 
 START_TEST(sent_before_the_accept)
 {

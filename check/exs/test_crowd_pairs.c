@@ -165,7 +165,7 @@ static void circle_open(EV_P_ struct circle *c, int i, char *in)
 {
     inbox_open(&c->boxes[i], 4);
     pair_open(&c->pairs[i], AF_INET, i % 2 ? SOCK_STREAM : SOCK_SEQPACKET);
-    /* The server's end moves to a queue of this circle: the inbox's queue was only used to accept it. */
+    /* The server's operations name this circle's queue: the inbox's queue was only used to accept the socket. */
     for (int k = 0; k < 3; k++)
         must(exs_recv(c->pairs[i].server, in + k, 1, 0, c->boxes[i].queue, NULL, NULL));
     for (int k = 0; k < 3; k++) {

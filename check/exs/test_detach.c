@@ -271,8 +271,8 @@ static exs_qhandle_t open_loop(int *epoll)
     return queue;
 }
 
-/* Each loop has used the connection once and never runs again: its watch is removed to make room for the next
- * loop's. */
+/* Each loop has used the connection once and never runs again: the home queue is detached from it to make room for
+ * the next loop. */
 START_TEST(many_loops_in_turn)
 {
     static exs_qhandle_t queues[MANY];

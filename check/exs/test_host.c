@@ -112,7 +112,7 @@ START_TEST(in_turn)
 }
 END_TEST
 
-/* An address that does not respond gets half of the remaining time. */
+/* Each address gets an equal part of the remaining time, so the first of two gets half if it does not respond. */
 START_TEST(silent_first)
 {
     struct inbox box;

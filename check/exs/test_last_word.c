@@ -16,8 +16,8 @@
 
 enum { READ_RESPONSE = 0xd, ACKNOWLEDGE = 0x11, BTH = 12 };
 
-static _Atomic uint32_t deaf;  /* number of a queue pair whose acknowledgements are dropped; 0: none */
-static _Atomic uint32_t blind; /* number of a queue pair whose other packets are dropped */
+static _Atomic uint32_t deaf;  /* number of a queue pair; acknowledgements sent to it are dropped; 0: none */
+static _Atomic uint32_t blind; /* number of a queue pair; all other packets sent to it are dropped; 0: none */
 static atomic_uint lost;
 
 static uint32_t qpn_of(const uint8_t *bth)

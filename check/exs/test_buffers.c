@@ -322,7 +322,7 @@ START_TEST(with_a_time)
     must(send_bytes(&pair, out, 1, 0, NULL)); /* only time is limited */
     must(exs_setsockopt(pair.client, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit));
     exs_event_t event = take_failed(pair.client_box, EXS_EVT_SEND, pair.client, ETIMEDOUT);
-    /* cancelled: it would follow an incomplete send. */
+    /* Cancelled, because it would follow an incomplete send. */
     take_failed(pair.client_box, EXS_EVT_SEND, pair.client, ECANCELED);
     must(set(pair.client, SO_SNDBUF, (int)FIRST));
     must(exs_setsockopt(pair.client, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof none));

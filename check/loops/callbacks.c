@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* callbacks.c - what a callback may do to its watcher, its queue and its sockets, the same for each adapter. */
+/* callbacks.c - what a callback may do to its watcher, its queue and its sockets; the same for each adapter. */
 #include "adapters.h"
 
 #include <fcntl.h>
@@ -7,10 +7,10 @@
 
 /* ---- What a callback may do -------------------------------------------------------------- */
 
-struct tally { /* of one watcher */
+struct tally { /* the data of one watcher */
     int callbacks, events;
     bool stopped;
-    struct watch *fellow; /* to be dropped with its queue by the first that is called back */
+    struct watch *fellow; /* the first callback drops this watcher and its queue */
 };
 
 static void tally_cb(struct watch *w, exs_event_t *events, int count)
@@ -30,7 +30,8 @@ static void stopping_cb(struct watch *w, exs_event_t *events, int count)
     w->kind->stop(w);
 }
 
-/* In the middle of its events: no more come, the loop sleeps although there are some, and none is lost. */
+/* A callback stops its watcher while events are left: no callback follows, the loop sleeps although the queue
+ * has events, and no event is lost. */
 START_TEST(stops_in_the_middle)
 {
     enum { EVENTS = 200, BATCH = 64 };
@@ -64,8 +65,8 @@ START_TEST(stops_in_the_middle)
 }
 END_TEST
 
-/* Outside of callbacks, the loop taking a turn in between or not: it is started once, and gone when it is
- * dropped. */
+/* A watcher is stopped and started outside of callbacks, with an iteration of the loop in between or without:
+ * repeated calls have no further effect, and a dropped watcher gets no callback. */
 START_TEST(stopped_and_started_again)
 {
     void *loop = kinds_here[_i]->open();
@@ -103,7 +104,7 @@ START_TEST(stopped_and_started_again)
 }
 END_TEST
 
-/* In a callback: what it does with its watcher, which is started. */
+/* What a callback does to its watcher, which is started. */
 enum { START, START_STOP, START_DROP, STOP_START, CALLBACK_ORDERS };
 
 struct restart {
@@ -126,8 +127,8 @@ static void restarting_cb(struct watch *w, exs_event_t *events, int count)
         w->kind->drop(w);
 }
 
-/* A start changes nothing where the watcher is started, and a stop behind it is obeyed: no callback follows, nor
- * anything else that touches memory which the callback has freed. */
+/* A start of a started watcher has no effect, and a stop after it takes effect: no callback follows, and the
+ * adapter does not access memory that the callback has freed. */
 START_TEST(starts_in_its_callback)
 {
     const struct loop_kind *kind = kinds_here[_i / CALLBACK_ORDERS];
@@ -169,7 +170,8 @@ static void count_bytes(struct beside *b)
     ++*(int *)b->data;
 }
 
-/* A pipe whose reading end has this number, which was free: what comes through it is counted. */
+/* Adds the reading end of a pipe to the loop, with this descriptor number, which was free. Counts the bytes
+ * that arrive. */
 static void pipe_beside(int kind, void *loop, struct beside *b, int number, int *to, int *heard)
 {
     int ends[2];
@@ -186,10 +188,11 @@ static void pipe_beside(int kind, void *loop, struct beside *b, int number, int 
     kinds_here[kind]->beside(loop, b);
 }
 
-/* When the queue is deleted, and its descriptor's number becomes another's in the same loop. */
+/* The order in which the queue is deleted and its watcher stopped or dropped. Then its descriptor's number is
+ * used by another descriptor in the same loop. */
 enum { STOPPED_BEFORE, DROPPED_BEFORE, STOPPED_BEHIND, DROPPED_BEHIND, DELETE_ORDERS };
 
-/* The loop hears the other descriptor then, before the watcher is dropped and after it. */
+/* The loop watches the other descriptor, before the watcher is dropped and afterwards. */
 START_TEST(number_is_used_again)
 {
     int kind = _i / DELETE_ORDERS, order = _i % DELETE_ORDERS, heard = 0, to;
@@ -237,7 +240,7 @@ struct ending {
     int events;
 };
 
-/* Close the sockets; and with the last event delete the queue and free the watcher. */
+/* Closes the sockets. After the last event it deletes the queue and frees the watcher. */
 static void end_it_all(struct watch *w, exs_event_t *events, int count)
 {
     struct ending *ending = w->data;
@@ -291,7 +294,7 @@ static void drop_fellow(struct watch *w, exs_event_t *events, int count)
     ((struct tally *)t->fellow->data)->stopped = true;
 }
 
-/* Both are due in one turn, and whose callback comes first drops the other one, with its queue. */
+/* Two watchers are ready in one iteration. The first one's callback drops the other one and deletes its queue. */
 START_TEST(drops_another_that_is_due)
 {
     void *loop = kinds_here[_i]->open();

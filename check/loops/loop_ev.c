@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* loop_ev.c - libev, by exs_ev.h: what the other adapters are measured by. */
+/* loop_ev.c - libev, through exs_ev.h. The other adapters must do the same. */
 #include "loops.h"
 
 #include <exs_ev.h>

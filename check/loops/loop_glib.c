@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* loop_glib.c - a context of GLib's main loop, by exs_glib.h. A source is attached once: to start again makes
- * another. */
+/* loop_glib.c - a GLib main context, through exs_glib.h. A source can be attached once, so each start creates a
+ * source. */
 #include "loops.h"
 
 #include <exs_glib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* loop_libevent.c - libevent, by exs_libevent.h. */
+/* loop_libevent.c - libevent, through exs_libevent.h. */
 #include "loops.h"
 
 #include <exs_libevent.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * loop_uring.c - an io_uring, by exs_uring.h. A turn submits, waits, and goes through the completions that are
- * there. A completion for a struct that is gone fails the test.
+ * loop_uring.c - an io_uring, through exs_uring.h. An iteration submits, waits, and handles the available
+ * completions. A completion for a freed struct fails the test.
  */
 #include "loops.h"
 
@@ -12,14 +12,14 @@ enum { MOST = 8, ENTRIES = 4 };
 struct own {
     exs_uring w;
     struct world *world;
-    bool dropped; /* to be freed with its last completion */
-    bool over;    /* that has come */
+    bool dropped; /* free it with its last completion */
+    bool over;    /* the last completion has arrived */
 };
 
 struct world {
     struct io_uring ring;
-    struct own *owns[MOST]; /* those that may have completions */
-    struct own *running;    /* whose callback runs */
+    struct own *owns[MOST]; /* those that may still get completions */
+    struct own *running;    /* the one whose callback runs */
     struct beside *besides[BESIDES];
     int count;
 };
@@ -85,7 +85,7 @@ static void completed(struct world *world, struct own *own)
     place_of(world, own);
     world->running = own;
     int rc = exs_uring_complete(&world->ring, &own->w);
-    if (world->running) { /* not dropped by its callback */
+    if (world->running) { /* its callback did not drop it */
         ck_assert(rc >= 0 || exs_qfd(own->w.queue) == -1);
         own->over = rc != 0;
         if (own->over && own->dropped)
@@ -148,7 +148,7 @@ static void uring_stop(struct watch *w)
     ck_assert_int_eq(exs_uring_stop(&own->world->ring, &own->w), 0);
 }
 
-/* In its callback it may be freed at once, elsewhere when its last completion has come. */
+/* A watcher can be freed immediately in its own callback, otherwise after its last completion. */
 static void uring_drop(struct watch *w)
 {
     struct own *own = w->own;
@@ -170,7 +170,7 @@ static void uring_beside(void *loop, struct beside *b)
     watch_beside(world, b);
 }
 
-/* No struct may be left whose completion does not come. */
+/* Fails if a struct is left whose completion does not arrive. */
 static void uring_close(void *loop)
 {
     struct world *world = loop;

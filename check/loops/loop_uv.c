@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* loop_uv.c - libuv, by exs_uv.h. */
+/* loop_uv.c - libuv, through exs_uv.h. */
 #include "loops.h"
 
 #include <exs_uv.h>
@@ -21,7 +21,7 @@ static void *uv_open(void)
     return world;
 }
 
-/* Refused while there is a handle that was not closed. */
+/* uv_loop_close() fails if a handle was not closed. */
 static void uv_world_close(void *loop)
 {
     struct world *world = loop;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * orders.c - the ends of a watcher and its queue in every order that the manual allows, the same for each adapter. Of each
- * order the first steps happen in a callback, while events are left in the queue, and the others outside of callbacks.
+ * orders.c - every order of ending a watcher and its queue that the manual allows; the same for each adapter.
+ * The first steps of an order happen in a callback while events are left in the queue, the others outside of
+ * callbacks.
  */
 #include "adapters.h"
 
 enum { STEPS_MAX = 5, EVENTS = 70, FEW_MS = 1 }; /* more events than one batch has */
 
-/* What is done with the watcher and the queue. */
+/* The steps of each order. */
 static const char *const orders[] = {
     "stop free delete",
     "stop delete free",
@@ -19,17 +20,17 @@ static const char *const orders[] = {
     "stop start stop delete free",
 };
 
-struct course { /* of one order */
+struct course { /* the state of one order */
     const struct loop_kind *kind;
     struct watch *w;
-    const char *next;    /* the steps that are left */
-    int inside;          /* so many of them in the callback */
-    bool stopped, freed; /* and the queue is deleted: */
+    const char *next;    /* the remaining steps */
+    int inside;          /* number of steps in the callback */
+    bool stopped, freed; /* set by the steps, as is `deleted` */
     bool deleted;
     int callbacks;
 };
 
-/* Returns false if there is no step left. */
+/* Returns false if no step is left. */
 static bool take_step(struct course *course)
 {
     size_t length = strcspn(course->next, " ");
@@ -66,7 +67,7 @@ static void step_cb(struct watch *w, exs_event_t *events, int count)
             ck_assert(take_step(course));
 }
 
-/* Does the adapter allow this order, with so many steps in the callback? */
+/* Returns whether the adapter allows this order, with this number of steps in the callback. */
 static bool is_allowed(const struct loop_kind *kind, const char *order, int inside)
 {
     bool deleted = false, started = false;

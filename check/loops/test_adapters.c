@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_adapters.c - event queues in the loops of others, by the adapters. Each case is written once and runs for each loop
- * (loops.h): each loop plays against each, no other descriptor of the loop has to wait, an idle loop sleeps, and a busy one
- * polls. callbacks.c and orders.c have the rules for callbacks, and the order in which a watcher and its queue end. A loop
- * whose library was not there at configure is named, and then the program ends with 77.
+ * test_adapters.c - event queues in other libraries' loops, through the adapters. Each case is written once and
+ * runs on each loop (loops.h): each loop exchanges messages with each other one, other descriptors of a loop do
+ * not starve, an idle loop sleeps, and a busy one polls. callbacks.c tests what callbacks may do, and orders.c
+ * the orders in which a watcher and its queue may end. If configure did not find a loop's library the program
+ * prints its name and exits with 77.
  */
 #include "check/support/player.h"
 #include "check/exs/inside.h"
@@ -16,11 +17,11 @@
 #include <exs_glib.h>
 #endif
 
-/* ---- Each against each ------------------------------------------------------------------ */
+/* ---- Each loop with each ---------------------------------------------------------------- */
 
 enum { ROUNDS = 300 };
 
-struct side { /* a player in a loop of its own; owned by the side's thread */
+struct side { /* a player in its own loop; owned by the side's thread */
     int kind;
     exs_qhandle_t queue;
     int socket;
@@ -78,7 +79,7 @@ enum { MESSAGES = 10000, MOST_BETWEEN = 8 };
 
 struct game {
     struct player players[2];
-    int between; /* callbacks of queues since the other descriptor had its turn */
+    int between; /* callbacks of queues since the other descriptor's last one */
     int others;
 };
 
@@ -98,7 +99,7 @@ static void other_cb(struct beside *b)
     game->others++;
 }
 
-/* The other one is always ready, and both ends are in this loop. */
+/* The other descriptor is always ready, and both ends are in this loop. */
 START_TEST(others_keep_their_turns)
 {
     void *loop = kinds_here[_i]->open();
@@ -127,7 +128,7 @@ START_TEST(others_keep_their_turns)
 }
 END_TEST
 
-/* ---- Nothing to do --------------------------------------------------------------------- */
+/* ---- An idle loop ---------------------------------------------------------------------- */
 
 static void no_event(struct watch *w, exs_event_t *events, int count)
 {
@@ -148,7 +149,7 @@ START_TEST(idle_loop_sleeps)
     watch_open(&watches[0], _i, loop, pair.server_box->queue, no_event, NULL);
     watch_open(&watches[1], _i, loop, pair.client_box->queue, no_event, NULL);
     timer_open(&timer, _i, loop);
-    turns_for(&timer, _i, loop, 50); /* what was left to be done */
+    turns_for(&timer, _i, loop, 50); /* complete pending work */
     double cpu = seconds_of_cpu();
     int turns = turns_for(&timer, _i, loop, 200);
     cpu = seconds_of_cpu() - cpu;
@@ -162,13 +163,13 @@ END_TEST
 
 /* ---- Between two events ---------------------------------------------------------------------- */
 
-struct chain { /* each callback but the last has the peer send another message */
+struct chain { /* each callback but the last makes the peer send another message */
     struct pair *pair;
     char byte;
     int left, callbacks;
-    int turn; /* in which the loop is, */
+    int turn; /* number of the loop's current iteration */
     int of_first;
-    int in_first; /* and how many callbacks its first one had */
+    int in_first; /* number of callbacks in the iteration of the first one */
 };
 
 static void bring_next(struct chain *chain)
@@ -195,8 +196,8 @@ static void chain_cb(struct watch *w, exs_event_t *events, int count)
         bring_next(chain);
 }
 
-/* The adapter busy-polls after a callback, and calls again without returning to the loop; without busy polling it polls
- * once. */
+/* The adapter busy-polls after a callback, and calls back again without returning to the loop. With busy
+ * polling disabled it polls once. */
 START_TEST(polls_after_a_callback)
 {
     enum { MESSAGES_HERE = 5 };
@@ -224,7 +225,8 @@ START_TEST(polls_after_a_callback)
 }
 END_TEST
 
-/* What the device has held back, to send it along with an answer, is sent before the loop sleeps. */
+/* The device has delayed an acknowledgement, to send it along with an answer. The adapter makes it send this
+ * before the loop sleeps. */
 START_TEST(sends_before_it_sleeps)
 {
     void *loop = kinds_here[_i]->open();
@@ -235,7 +237,7 @@ START_TEST(sends_before_it_sleeps)
     struct chain chain = {.pair = &pair, .left = 1};
     const struct nic *nic = conn_of(pair.client)->nic;
 
-    service_suspend(service_of(pair.client)); /* the device's own thread sends it later, otherwise */
+    service_suspend(service_of(pair.client)); /* the service thread would send it later */
     bring_next(&chain);
     watch_open(&w, _i, loop, pair.client_box->queue, chain_cb, &chain);
     while (chain.callbacks == 0) {
@@ -249,7 +251,7 @@ START_TEST(sends_before_it_sleeps)
 END_TEST
 
 #ifdef WITH_GLIB
-/* A source whose callback was not set, or not yet, leaves the events in the queue. */
+/* A source without a callback leaves the events in the queue. */
 START_TEST(glib_without_callback)
 {
     GMainContext *context = g_main_context_new();

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bytes.c - what receives got, against what the other end sent: the same bytes, in order. How much a send that
- * was cut off has sent is known when its event has come; what depends on it is compared then. See model.h.
+ * bytes.c - compares the bytes that receives got with those that the other end sent: the same bytes, in order.
+ * The number of bytes that an aborted send has sent is known after its event; bytes that depend on it are
+ * compared then. See model.h.
  */
 #include "model.h"
 
@@ -12,7 +13,7 @@ void pattern_of(const struct op *op, size_t at, void *bytes, size_t length)
     pattern_fill(bytes, length, op->number, at);
 }
 
-/* Bytes that it sent, at most. */
+/* Returns the largest number of bytes that this operation has sent, or UNKNOWN. */
 static size_t sent_of(const struct op *op, bool over)
 {
     if (op->owed)
@@ -22,7 +23,7 @@ static size_t sent_of(const struct op *op, bool over)
     return op->length;
 }
 
-/* Whether it was cut off, or ended by the end of its socket, is not told; or how much it has sent. */
+/* Returns whether no event tells if this send was cut off or ended with its socket, or how much of it was sent. */
 static bool is_ambiguous(const struct op *op)
 {
     if (is_silent(op))
@@ -30,7 +31,7 @@ static bool is_ambiguous(const struct op *op)
     return !op->owed && op->error != 0 && may_end_short(op) && op->side->closed;
 }
 
-/* The send that the next bytes are from; NULL: none, or *wait: that is not known yet. */
+/* Returns the send that the next bytes belong to. NULL: there is none, or, with *wait, this is not known yet. */
 static const struct op *next_sender(struct side *side, bool over, bool *wait)
 {
     const struct side *peer = other_side(side);
@@ -63,7 +64,7 @@ static void compare(const struct op *in, size_t at, const struct op *out, size_t
     free(want);
 }
 
-/* All bytes of this receive; false: that can't be said yet. */
+/* Compares all bytes of this receive. Returns false if that is not possible yet. */
 static bool compare_stream(struct side *side, const struct op *in, bool over)
 {
     for (size_t at = 0; at < in->moved;) {
@@ -134,7 +135,7 @@ void bytes_absorb(struct side *side)
     absorb(side, false);
 }
 
-/* After the end nothing is missing; after a break nothing of what had arrived. */
+/* Up to the end of stream no bytes may be missing; up to a reset, none of sends that had completed. */
 void bytes_end(struct side *side)
 {
     const struct op *out;

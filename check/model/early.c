@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * early.c - sends that end before all of their bytes are sent: the table of exs(7). Where the manual leaves open whether
- * one has ended so, the answer is PERHAPS. See model.h.
+ * early.c - sends that end before all of their bytes are sent: the table in exs(7). If the manual does not say
+ * whether a send ended like this, the answer is PERHAPS. See model.h.
  */
 #include "model.h"
 
-static unsigned sequence; /* of calls that started something, and of events */
+static unsigned sequence; /* number of calls that started an operation, and of events */
 
 bool is_silent(const struct op *op)
 {
@@ -22,7 +22,7 @@ static bool is_stream(const struct side *side)
     return side->setup->type == SOCK_STREAM;
 }
 
-/* One fails by itself when its time is over. Whether it has is told by its event. */
+/* Returns whether the send may have timed out. Only its event tells. */
 static bool is_failing(const struct op *op)
 {
     return is_sender(op) && op->timed && op->owed && is_stream(op->side);
@@ -48,7 +48,7 @@ static bool may_yet_be_cut(const struct op *op)
     return op->owed && op->may_be_cut;
 }
 
-/* Has this send gone on behind that one: for sure, or perhaps? */
+/* Returns whether the send `by` has continued the stream after the one that was cut off. */
 static enum torn mended(const struct op *cut, const struct op *by)
 {
     if (!is_sender(by) || by->number <= cut->number)
@@ -58,7 +58,7 @@ static enum torn mended(const struct op *cut, const struct op *by)
     return by->owed || by->moved > 0 ? PERHAPS : TORN;
 }
 
-/* Does the stream stop in the middle of a send? */
+/* Returns whether the stream ends in the middle of a send. */
 static enum torn torn(const struct side *side)
 {
     enum torn all = WHOLE;
@@ -77,7 +77,7 @@ static enum torn torn(const struct side *side)
     return all;
 }
 
-/* What comes behind one that has failed by itself has not been sent. */
+/* Sends behind one that timed out have not been sent. */
 static void check_behind(const struct op *op)
 {
     for (int i = 0; i < op->side->count && op->side->ops[i] != op; i++) {
@@ -115,7 +115,7 @@ void early_event(struct op *op)
         wrong("%s: the end of the stream was sent behind a part of a send", op_text(op));
 }
 
-/* An end that waits behind the send is not sent any more. */
+/* A cancelled send takes the end of stream behind it along, which is then not sent. */
 void early_cancel(struct side *side)
 {
     if (torn(side) != WHOLE && side->enders + side->unsure_enders > 0)

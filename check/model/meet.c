@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How a connection begins: either end connects, to one of two listeners. See model.h. */
+/* meet.c - opens connections: either end connects, to one of two listeners. See model.h. */
 #include "play.h"
 
 #include <arpa/inet.h>
@@ -7,11 +7,11 @@
 static struct {
     int socket;
     struct address address;
-} listeners[2]; /* STREAM, SEQPACKET */
+} listeners[2]; /* SOCK_STREAM, SOCK_SEQPACKET */
 static const int types[2] = {SOCK_STREAM, SOCK_SEQPACKET};
-static const int windows[4] = {256 * 1024, 256 * 1024, 4096, 65536}; /* SO_RCVBUF */
+static const int windows[4] = {256 * 1024, 256 * 1024, 4096, 65536}; /* values of SO_RCVBUF */
 
-static int connecting; /* its address is an ahandle */
+static int connecting; /* only its address is used, as an ahandle */
 static exs_acceptaddr_t element;
 static bool connected, accepted;
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * memory.c - memory and files of transfers. All that no transfer has is EMPTY, before its call and from its
- * event on, so that whoever writes there is seen, and whoever sends from there sends something else. See
+ * memory.c - memory and files of transfers. Memory that no transfer uses contains EMPTY, before a transfer's
+ * call and from its event on, so that a write to it is detected, and a send from it sends wrong bytes. See
  * model.h.
  */
 #include "model.h"
 
 #include <sys/mman.h>
 
-#define ROOM (6 * MIB) /* of an end, registered, and as much that is not */
+#define ROOM (6 * MIB) /* bytes of registered memory of an end, and as much unregistered */
 #define GUARD 64       /* bytes between transfers */
 #define EMPTY 0xA5
 
@@ -16,7 +16,7 @@ static struct arena {
     unsigned char *base;
     size_t used;
     exs_mhandle_t region;
-} arenas[2][2]; /* of an end: plain, registered */
+} arenas[2][2]; /* of each end: unregistered, registered */
 
 static struct disk {
     int fd;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * model [-c CALLS] [-r SEED] [-n NUMBER] [-s SECONDS] [-t SECONDS] [FILE...] - plays random programs until so
- * many calls were made, or these files' programs. The first program that goes wrong is made shorter and
- * printed; it can be played by its file.
+ * model [-c CALLS] [-r SEED] [-n NUMBER] [-s SECONDS] [-t SECONDS] [FILE...] - runs random programs until they have
+ * made this number of calls, or the programs in these files. The first program that fails is shortened and
+ * printed as a file that can be run again.
  *
  *   -c CALLS    100000; "long": 10,000,000
- *   -r SEED     of the programs; printed
- *   -n NUMBER   begin with this one
- *   -t SECONDS  in place of calls
- *   -s SECONDS  to look for a shorter program that still goes wrong; 60
+ *   -r SEED     random seed of the programs; printed
+ *   -n NUMBER   number of the first program
+ *   -t SECONDS  a time instead of a number of calls
+ *   -s SECONDS  time to search for a shorter program that still fails; 60
  */
 #include "model.h"
 
@@ -17,8 +17,8 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#define WARM 200           /* programs, until what is kept for later is allocated */
-#define TRIES 12           /* of a program, since not all of it is in our hands */
+#define WARM 200           /* number of programs until caches are filled */
+#define TRIES 12           /* runs of a program, since a run is not completely reproducible */
 #define SHORT_PATIENCE_S 1 /* while a program is made shorter */
 
 static struct {
@@ -33,7 +33,7 @@ static void make(struct program *program, unsigned number)
     program_make(program, chance_next(&(struct chance){.state = options.seed ^ (uint64_t)number << 32}));
 }
 
-/* ---- In a process of its own ----------------------------------------------------------------- */
+/* ---- In a separate process ------------------------------------------------------------------- */
 
 static void play_series(const void *unused)
 {
@@ -55,7 +55,7 @@ static void play_one(const void *program)
         play(program);
 }
 
-/* 0: nothing was wrong; else figures->text says what was. */
+/* Returns whether the run failed; then figures->text contains the reason. */
 static bool goes_wrong(void (*run)(const void *), const void *argument)
 {
     int status;
@@ -101,7 +101,7 @@ static struct program without(const struct program *program, int from, int count
     return less;
 }
 
-/* Leave steps out, many at first; then make what is left simpler. */
+/* Removes steps, many at first, then simplifies the remaining ones. */
 static void shrink(struct program *program)
 {
     char text[sizeof figures->text];
@@ -134,7 +134,7 @@ static void shrink(struct program *program)
     memcpy(figures->text, text, sizeof text);
 }
 
-/* ---- What is said ------------------------------------------------------------------------------ */
+/* ---- Output ------------------------------------------------------------------------------------ */
 
 static int report(struct program *program, const char *again)
 {

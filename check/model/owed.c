@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * owed.c - which events must come when both ends are driven and nobody calls anything else. Where the manual
- * leaves it open the answer is no. See model.h.
+ * owed.c - which events must arrive when both ends are driven and no other call is made. If the manual does not
+ * promise an event the answer is no. See model.h.
  */
 #include "model.h"
 
@@ -17,7 +17,7 @@ static bool is_owed_receiver(const struct op *op)
 
 /* ---- Receives -------------------------------------------------------------------------------- */
 
-/* Bytes, or messages, that this end sends for sure. */
+/* Returns the number of bytes, or messages, that this end certainly sends. */
 static size_t sent_at_least(const struct side *side)
 {
     bool stream = side->setup->type == SOCK_STREAM;
@@ -35,7 +35,8 @@ static size_t sent_at_least(const struct side *side)
     return sum;
 }
 
-/* Bytes, or messages, that earlier receives may take of these; UNKNOWN where one may hold all others up. */
+/* Returns the number of these bytes, or messages, that earlier receives may take, or SIZE_MAX if one of them
+ * may delay all others. */
 static size_t taken_before(const struct op *op)
 {
     const struct side *side = op->side;
@@ -81,7 +82,8 @@ static size_t sent_up_to(const struct op *op)
     return sum;
 }
 
-/* Bytes, or messages, that there is room for beside those that receives took. */
+/* Returns the number of bytes, or messages, for which the peer has buffers, in addition to those that receives
+ * took. */
 static size_t room_of(const struct side *side)
 {
     size_t recv_ring = side->window * 3 / 4, asked = 0;
@@ -106,7 +108,7 @@ static bool sender_must(const struct op *op)
     return (op->flags & DONTWAIT) || (!peer->reads_no_more && sent_up_to(op) <= peer->consumed + room_of(peer));
 }
 
-/* Whatever may wait behind sends. */
+/* For operations that may wait behind sends. */
 static bool all_before_must(const struct op *op)
 {
     for (int i = 0; i < op->side->count && op->side->ops[i] != op; i++) {

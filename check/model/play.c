@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Playing a program: the calls are made, the events dequeued, and both told to the reference. See model.h. */
+/* play.c - runs a program: makes the calls, dequeues the events, and passes both to the model. See model.h. */
 #include "play.h"
 
 #include "check/support/files.h"
@@ -10,7 +10,7 @@
 
 #define ALL_QUEUES (2 * QUEUES)
 #define OPS_OF_ALL 600
-#define PROGRAM_S 60 /* of one program, at most, times the machine's slowness */
+#define PROGRAM_S 60 /* s; longest time of a program, to be multiplied by the machine's slowness */
 
 static exs_qhandle_t queues[ALL_QUEUES];
 static struct setup *setups[PAIRS];
@@ -213,8 +213,8 @@ static void do_status(const struct step *step)
             least += !(ops[i].flags & UNSIGNALED);
             most++;
         }
-    /* What tells nobody may be in progress, too: a close, what the peer may still write into behind SHUT_RD, and what
-     * a close that lingers throws away. */
+    /* Operations without an event may be in progress, too: a close, receives that are kept after SHUT_RD
+     * because the peer may still write into them, and operations that a lingering close discards. */
     for (int pair = 0; pair < PAIRS; pair++)
         for (int end = 0; end < 2 && setups[pair]; end++) {
             const struct side *side = &setups[pair]->sides[end];
@@ -237,7 +237,7 @@ static void forget(struct setup **setup)
         for (int i = 0; i < side->count; i++) {
             free(side->ops[i]->bytes);
             side->ops[i]->bytes = NULL;
-            side->ops[i]->owed = false; /* not signaled */
+            side->ops[i]->owed = false; /* unsignaled */
             memory_forget(side->ops[i]->pieces, side->ops[i]->piece_count);
         }
     }
@@ -245,8 +245,8 @@ static void forget(struct setup **setup)
     *setup = NULL;
 }
 
-/* What was told of operations that are not waited for, as those with EXS_UNSIGNALED, is there when their close
- * is. */
+/* After a socket's close its events have all arrived, also those of failed unsignaled operations. Dequeues
+ * them. */
 static void drain(void)
 {
     for (int i = 0; i < ALL_QUEUES; i++)
@@ -254,7 +254,7 @@ static void drain(void)
             continue;
 }
 
-/* Nothing of the library lives on a queue any more, closes that tell nobody included. */
+/* Waits until no socket is left on any queue, also none of a close without an event. */
 static void await_sockets(int most)
 {
     double until = seconds_now() + patience_s;

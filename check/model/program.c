@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Programs: made from a seed, written as a line for each step, and read again. See model.h. */
+/* program.c - programs: makes them from a seed, prints one step per line, and reads them. See model.h. */
 #include "model.h"
 
 #define MOST_STEPS 90
-#define LETTERS "WDPURLZEAN" /* of the flags, in their order */
+#define LETTERS "WDPURLZEAN" /* of the flags, in the order of their bits */
 
 const char *const verb_names[VERBS] = {"connect",  "send",    "recv",   "sendmsg",  "recvmsg", "sendfile",
                                        "recvfile", "rwrite",  "rread",  "shutdown", "cancel",  "option",
                                        "close",    "dequeue", "status", "settle"};
 
-/* How often each is taken, of their sum */
+/* How often each verb is chosen, relative to the sum */
 static const unsigned shares[VERBS] = {5, 20, 20, 6, 6, 5, 5, 4, 4, 2, 5, 2, 2, 18, 4, 6};
-/* Flags that each may have, and each of them one time of how many */
+/* Flags that a step may have, each once in `of` steps */
 static const struct {
     unsigned flag, of;
 } often[] = {{WAITALL, 4},  {DONTWAIT, 6}, {PEEK, 8},  {UNSIGNALED, 8}, {REGISTERED, 3},
@@ -55,7 +55,7 @@ static struct step step_make(struct chance *chance, enum verb verb)
     for (int i = 0; i < COUNT(often); i++)
         if ((can_have[verb] & often[i].flag) && chance_below(chance, often[i].of) == 0)
             step.flags |= often[i].flag;
-    if (step.flags & DONTWAIT) /* who has no event is not told how much was sent */
+    if (step.flags & DONTWAIT) /* without an event the application would not know how much was sent */
         step.flags &= ~(unsigned)UNSIGNALED;
     if (verb == SEND && !(step.flags & UNSIGNALED))
         step.flags &= ~(unsigned)NO_QUEUE;
@@ -93,7 +93,7 @@ void program_print(FILE *to, const struct program *program)
     }
 }
 
-/* The next word of a line; "" behind the last. */
+/* Returns the next word of a line, or "" at its end. */
 static const char *word(char **rest)
 {
     const char *next = strtok_r(NULL, " \n", rest);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * reference.c - what the manual says of an operation: whether its call may be refused, and what its event may
- * tell. Errors that only a shortage explains are none here. See model.h.
+ * reference.c - what the manual says of an operation: whether its call may fail, and what its event may
+ * contain. Errors that only a shortage explains are violations here. See model.h.
  */
 #include "model.h"
 
@@ -31,7 +31,7 @@ bool is_ender(const struct op *op)
            (op->type == EXS_EVT_SENDFILE && (op->flags & ENDS));
 }
 
-/* What is on its way when an end closes, so that the connection may break. */
+/* An operation in flight when an end closes: the connection may break. */
 static bool is_on_its_way(const struct op *op)
 {
     return op->owed && (is_sender(op) || is_one_sided(op) || is_ender(op));
@@ -65,8 +65,7 @@ static bool has_owed_receiver(const struct side *side)
     return false;
 }
 
-/* Bytes of this end's sends that are at the peer's host for sure, since their events have come, or those of
- * later ones. */
+/* Returns the bytes of this end's sends that have certainly arrived, because their events or later ones have. */
 static size_t bytes_arrived(const struct side *side)
 {
     size_t sum = 0;
@@ -90,7 +89,7 @@ static bool end_has_arrived(const struct side *side)
     return false;
 }
 
-/* A receive finds something at once, and need not wait. */
+/* Returns whether a receive would complete without waiting. */
 static bool is_here(const struct side *side)
 {
     const struct side *peer = other_side(side);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The calls that move bytes, and exs_shutdown. See model.h. */
+/* transfer.c - the calls that move bytes, and exs_shutdown. See model.h. */
 #include "play.h"
 
 #include "check/support/files.h"
@@ -80,7 +80,7 @@ static bool make_memory(struct op *op, const struct step *step)
     return true;
 }
 
-/* The other end lets this one use its memory. false: it can't any more. */
+/* Lets the other end export its memory to this one. Returns false if it no longer can. */
 static bool have_exported(struct side *owner)
 {
     exs_mhandle_t region;

@@ -33,7 +33,7 @@ START_TEST(accepted)
     struct rdma_cm_event *event;
     uint8_t data[56];
 
-    /* The numbers of the connection stay reserved this long after its end: a minute */
+    /* The numbers of the connection stay reserved this long after its end: a minute. */
     req.req.ack_timeout = 24;
     peer_says(&req);
     event = next_event(RDMA_CM_EVENT_CONNECT_REQUEST);
@@ -405,7 +405,7 @@ START_TEST(numbers_tell_nothing)
         numbers[i] = rej.local_id;
     }
     ck_assert_uint_ne(numbers[1] - numbers[0], QP1_SHARES);
-    /* Equal by chance once in 2^28 times */
+    /* Equal by chance once in 2^28 times. */
     ck_assert_uint_ne(numbers[1] - numbers[0], numbers[2] - numbers[1]);
     end_id(listener);
 }

@@ -26,7 +26,7 @@
 #endif
 #define VISITS 40 /* enough that each of two programs reads some of the packets */
 #define FEW 1024  /* descriptors; more than the lowest number of the library's private ones */
-/* Ns after connecting in which a datagram must be accepted; the receiver waits twice as long */
+/* ns after connecting in which a datagram must be accepted; the receiver waits twice as long. */
 #define SPEAKS_NS 25000000
 
 /* ---- The other user's process ---- */
@@ -419,7 +419,7 @@ START_TEST(a_stranger_at_the_last_descriptor)
     uint8_t mad[IB_MAD_BYTES] = {0};
     struct soft_path from;
 
-    /* First, because the limit determines the numbers of the library's private descriptors */
+    /* First, because the limit determines the numbers of the library's private descriptors. */
     allow_few_descriptors();
     inbox = ib_pass_open(&name);
     ck_assert_int_ne(inbox, -1);

@@ -92,7 +92,7 @@ static size_t read_path(struct soft_path *path, const uint8_t *ip)
         memcpy(&path->local.in.sin_addr, ip + 12, 4);
         memcpy(&path->remote.in.sin_addr, ip + 16, 4);
     }
-    /* The port is at the same offset in both address families */
+    /* The port is at the same offset in both address families. */
     memcpy(&path->local.in.sin_port, ip + header, 2);
     memcpy(&path->remote.in.sin_port, ip + header + 2, 2);
     return header;

@@ -212,7 +212,7 @@ static void repeat_late(struct record *record)
 
 static void another_request(struct record *record)
 {
-    /* A byte of the RETH's address, or of the payload */
+    /* A byte of the RETH's address, or of the payload. */
     change_byte(pick(record, ENTRY_FROM_DUT, -1), ROCE_BTH + 7, 1);
 }
 

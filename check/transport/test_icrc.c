@@ -210,7 +210,7 @@ START_TEST(other_identifications)
         unsigned id = 1 + next_chance() % (ICRC_IDS - 1);
         ck_assert(icrc_other_id(&shift, length, zero ^ icrc_slow(&path, id, packet, length)));
         ck_assert(!icrc_other_id(&shift, length, zero ^ icrc_slow(&path, ICRC_IDS + id, packet, length)));
-        /* A damaged packet, except in byte 4, has no such identification */
+        /* A damaged packet, except in byte 4, has no such identification. */
         packet[next_chance() % length] ^= 0x10;
         packet[0] ^= 0x01;
         ck_assert(!icrc_other_id(&shift, length, zero ^ icrc_slow(&path, id, packet, length)));

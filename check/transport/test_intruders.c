@@ -102,7 +102,7 @@ START_TEST(ahead)
 }
 END_TEST
 
-/* Packets with a PSN far from the expected one, as an attacker sends who tries queue pair numbers: the device sends no
+/* Packets with a PSN far from the expected one, as an attacker sends that tries queue pair numbers: the device sends no
  * datagram, so even the counters in /proc/net/snmp reveal nothing. */
 START_TEST(far_away)
 {

@@ -170,7 +170,7 @@ START_TEST(from_an_outsider)
     member_hears(&b, 6);
     outsider_says(&outsider, SOFT_GROUP_QPN, 7, 0, false);
     member_hears(&a, 7);
-    /* The damaged one is dropped before it is counted */
+    /* The damaged one is dropped before it is counted. */
     ck_assert_uint_eq(member_counters(&a).packets_received, 5);
     ck_assert_uint_eq(member_counters(&b).packets_received, 1);
     ck_assert_int_eq(member_detach(&a, GROUP), 0);

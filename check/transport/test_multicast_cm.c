@@ -111,7 +111,7 @@ END_TEST
 
 /* ---- Contents of the events ---- */
 
-/* The second is not in the GID table yet */
+/* The second is not in the GID table yet. */
 static const char *const owns[] = {JOINING_HERE, "127.0.0.2", "::1"};
 
 START_TEST(all_that_is_needed_to_send)

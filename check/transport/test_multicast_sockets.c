@@ -186,7 +186,7 @@ START_TEST(most_members)
     }
     ck_assert_int_eq(member_attach(&a, GROUP), ENOMEM);
     ck_assert_int_eq(member_attach(&a, OTHER), 0);
-    /* The groups of another context are counted separately */
+    /* The groups of another context are counted separately. */
     ck_assert_int_eq(member_attach(&other, GROUP), 0);
     member_has_sockets(&a, 2);
     ck_assert_int_eq(member_detach(&a, OTHER), 0);

@@ -24,7 +24,7 @@
 #define LENGTH 4096         /* length of a message; a datagram may be this long on loopback */
 #define MESSAGES 400        /* several times what the receiver's socket can hold */
 #define BUFFER (256 * 1024) /* bytes; the kernel doubles it */
-/* Pauses after which the sender is known to be stopped: one packet for each would overflow the buffer */
+/* Pauses after which the sender is known to be stopped: one packet for each would overflow the buffer. */
 #define PAUSES 40
 #define PLACES 64       /* number of slots of a device's table of peers, or a multiple */
 #define STEP_NS 5000000 /* maximum time between two readings of the clock */

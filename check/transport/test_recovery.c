@@ -225,7 +225,7 @@ START_TEST(refusals_in_vain_make_slower)
     uint32_t window = recovery.window;
     for (int i = 0; i < 10; i++)
         soft_recovery_refused(&recovery, now, 1000 * US, false);
-    /* Without an estimate of the round trip it is unknown when they were sent */
+    /* Without an estimate of the round trip it is unknown when they were sent. */
     ck_assert_uint_eq(recovery.window, window);
     soft_recovery_progress(&recovery, 1);
     soft_recovery_expect(&recovery, 10 * US);

@@ -304,7 +304,7 @@ static pid_t neighbour(void)
     if (child == 0) {
         struct side side;
 
-        /* As EXS does in a child; otherwise the parent's service thread would get events of the child's descriptors */
+        /* As EXS does in a child; otherwise the parent's service thread would get events of the child's descriptors. */
         fds_close_all();
         soft_forked();
         close(news[0]);

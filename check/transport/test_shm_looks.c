@@ -404,7 +404,7 @@ START_TEST(a_peer_that_never_ends_keeps_nobody_waiting)
         uint8_t *at;
 
         look(there);
-        /* The ring is full at each poll */
+        /* The ring is full at each poll. */
         while ((at = shm_ring_room(&near[PEERS - 2]->out, length, &limit)) != NULL)
             shm_ring_put(&near[PEERS - 2]->out, length, length, 0);
     }

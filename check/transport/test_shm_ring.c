@@ -299,7 +299,7 @@ START_TEST(who_reads_elsewhere_is_told)
     ck_assert(!link->far);
     while (shm_ring_next(&in, &burst))
         shm_ring_taken(&in, &burst);
-    /* Each batch says which kind it was, and the receiver can ask for the other kind */
+    /* Each batch says which kind it was, and the receiver can ask for the other kind. */
     for (int i = 0; i < 4; i++) {
         bool far = i % 2 == 0;
         atomic_store(&in.control->processor, far ? UINT32_MAX : 0);

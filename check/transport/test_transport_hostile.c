@@ -370,7 +370,7 @@ START_TEST(noise_completes_nothing)
     post(a, &pair->end[1], &(struct work){.id = 2, .opcode = IBV_WR_SEND, .length = 5000});
     for (int i = 0; i < 100000; i++) {
         size_t length = noise(pair, packet, &seed);
-        /* Otherwise it could be an acknowledgement by chance */
+        /* Otherwise it could be an acknowledgement by chance. */
         if (length >= ROCE_BTH && packet[9] == a->psn >> 16)
             packet[9] ^= 0x55;
         network_inject(pair->network, 1, 0, packet, length);

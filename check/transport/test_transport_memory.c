@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_memory.c - the poster's own memory: keys, bounds, pages that are gone, receives too small. */
+/*
+ * test_transport_memory.c - the local memory of requests and receives: keys, bounds, pages that are unmapped, and
+ * receives that are too small.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -9,7 +12,7 @@
 
 #define LENGTH 3000 /* three packets */
 
-/* ---- The requester's own memory ---- */
+/* ---- The requester's memory ---- */
 
 static struct ibv_wc post_raw(struct pair *pair, enum ibv_wr_opcode opcode, void *address, size_t length,
                               uint32_t lkey)
@@ -36,7 +39,7 @@ static struct ibv_wc post_raw(struct pair *pair, enum ibv_wr_opcode opcode, void
 
 static const enum ibv_wr_opcode any[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ};
 
-/* A key that is wrong, an address before, one byte too long, a region of another domain. */
+/* A wrong key, an address before the region, one byte too many, a region of another protection domain. */
 START_TEST(local_keys_and_bounds)
 {
     struct setup setup = setup_default();
@@ -67,7 +70,7 @@ START_TEST(local_keys_and_bounds)
 }
 END_TEST
 
-/* One bad piece among good ones is enough, wherever it is. */
+/* One invalid segment in the list is enough, wherever it is. */
 START_TEST(one_bad_piece)
 {
     struct setup setup = setup_default();
@@ -91,7 +94,7 @@ START_TEST(one_bad_piece)
 }
 END_TEST
 
-/* Data of a READ need LOCAL_WRITE; data of a SEND do not. */
+/* The local memory of a READ needs LOCAL_WRITE; that of a SEND does not. */
 START_TEST(local_write_permission)
 {
     struct setup setup = setup_default();
@@ -113,7 +116,7 @@ START_TEST(local_write_permission)
 }
 END_TEST
 
-/* More than the device's longest message: refused at once, or by a completion, and nothing is sent. */
+/* A message longer than the device's maximum is refused by the call, or by a completion, and nothing is sent. */
 START_TEST(message_too_long)
 {
     struct setup setup = setup_default();
@@ -143,7 +146,7 @@ START_TEST(message_too_long)
 }
 END_TEST
 
-/* The pages behind a region are gone, shared ones that others could take away: an error, and no signal. */
+/* The pages of a region were unmapped, shared pages that another process could take away: an error, and no signal. */
 START_TEST(unmapped_source)
 {
     struct setup setup = setup_default();
@@ -156,18 +159,18 @@ START_TEST(unmapped_source)
     memset(memory, 1, 1 << 20);
     struct ibv_mr *mr = soft_reg_mr(a->pd, memory, 1 << 20, ACCESS_ALL);
     ck_assert_ptr_nonnull(mr);
-    size_t left = kind == 2 ? 1 << 19 : 0; /* the second half only */
+    size_t left = kind == 2 ? 1 << 19 : 0; /* only the second half is unmapped */
     munmap(memory + left, (1 << 20) - left);
     struct ibv_wc wc = post_raw(pair, IBV_WR_RDMA_WRITE, memory, length, mr->lkey);
     ck_assert_int_eq(wc.status, IBV_WC_LOC_PROT_ERR);
     ck_assert_int_eq(soft_dereg_mr(mr), 0);
     pair_free(pair);
     if (left)
-        munmap(memory, left); /* and no more: somebody else may be where the rest was */
+        munmap(memory, left); /* the rest of the range may belong to another mapping by now */
 }
 END_TEST
 
-/* A file was cut short under its mapping: touching it would be SIGBUS. */
+/* A file was truncated under its mapping, so that an access would raise SIGBUS. */
 START_TEST(truncated_file_as_source)
 {
     struct setup setup = setup_default();
@@ -190,8 +193,8 @@ START_TEST(truncated_file_as_source)
 }
 END_TEST
 
-/* Bytes that go past the cache arrive as others do: of memory that may vanish, and of such as can't; at every
- * offset of a line, in packets of every length there. */
+/* Bytes that are written past the cache arrive as others do: from shared and from private memory, at every offset
+ * within a cache line, with many packet lengths. */
 START_TEST(source_for_another_processor)
 {
     struct setup setup = setup_default();
@@ -230,7 +233,7 @@ START_TEST(source_for_another_processor)
 }
 END_TEST
 
-/* Registering what is not there, or what may not be written. */
+/* Registering memory that is not mapped, or may not be written. */
 START_TEST(registering_bad_memory)
 {
     struct setup setup = setup_default();
@@ -256,7 +259,7 @@ END_TEST
 
 /* ---- Receives ---- */
 
-/* The SEND is longer than the receive: a length error there, an invalid request here. */
+/* The SEND is longer than the receive: a length error at the receiver, an invalid request at the sender. */
 START_TEST(receive_too_small)
 {
     static const size_t rooms[] = {0, 1, 99, 1023, 1024, 1025, 2048, 2999};
@@ -282,7 +285,8 @@ START_TEST(receive_too_small)
 }
 END_TEST
 
-/* A receive whose memory is not the poster's: a protection error there, an operational error here. */
+/* The memory of a receive is not in a region that may be written: a protection error at the receiver, an operational
+ * error at the sender. */
 START_TEST(receive_into_no_region)
 {
     struct setup setup = setup_default();

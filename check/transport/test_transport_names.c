@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_names.c - queue pairs that find each other by LID or GID and number alone, over real sockets.
+/*
+ * test_transport_names.c - queue pairs that are connected by LID or GID and queue pair number alone, over real sockets.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -7,8 +8,8 @@
 #include <string.h>
 #include "check/support/endpoints.h"
 
-#define PATIENCE 200000000 /* polls, far more than a packet on this host takes */
-#define TIMEOUT 18         /* 1.1 s for an acknowledgement: none is lost, and whoever gives it may be late */
+#define PATIENCE 200000000 /* polls; far more than a packet within this host takes */
+#define TIMEOUT 18         /* 1.1 s for an acknowledgement: none is lost, and the peer may be slow */
 
 struct side {
     struct ibv_context *context;
@@ -88,7 +89,7 @@ static struct ibv_wc wait_for(struct side *side)
     return wc;
 }
 
-/* Until it has arrived; the sender hasn't looked yet. */
+/* Sends a message and waits until it is received; the sender has not polled yet. */
 static void send_a_message(struct side *from, struct side *to)
 {
     struct ibv_sge out = {(uintptr_t)from->bytes, 6, from->mr->lkey};
@@ -147,7 +148,7 @@ START_TEST(by_lid)
 }
 END_TEST
 
-/* Every GID of this host's with itself. */
+/* Each GID of this host, connected to itself. */
 START_TEST(by_gid)
 {
     struct ibv_gid_entry entries[SOFT_GIDS];
@@ -207,7 +208,7 @@ START_TEST(queries)
     ck_assert_int_eq(soft_query_gid_ex(a.context, 1, 0, &entry, 0, sizeof entry), 0);
     ck_assert_mem_eq(&entry.gid, &gid, sizeof gid);
     ck_assert_uint_eq(entry.gid_type, IBV_GID_TYPE_ROCE_V2);
-    /* The last place is free, the one behind it isn't there. */
+    /* The last entry of the GID table is free, and there is none behind it. */
     ck_assert_int_eq(soft_query_gid(a.context, 1, port.gid_tbl_len - 1, &gid), 0);
     ck_assert_mem_eq(&gid, &zero, sizeof gid);
     ck_assert_int_eq(soft_query_gid_ex(a.context, 1, (uint32_t)port.gid_tbl_len - 1, &entry, 0, sizeof entry),
@@ -224,7 +225,8 @@ START_TEST(queries)
 }
 END_TEST
 
-/* Whoever has a message and closes has acknowledged it: no sender is left to believe that it was lost. */
+/* A receiver that closes after a message has arrived acknowledges it first, so that the sender does not take it for
+ * lost. */
 START_TEST(acknowledges_before_it_goes)
 {
     struct ibv_qp_attr attr = {.qp_state = _i == 0 ? IBV_QPS_ERR : IBV_QPS_RESET};
@@ -271,8 +273,8 @@ static void take_event(struct side *side)
     soft_ack_cq_events(cq, 1);
 }
 
-/* A program that sleeps on the descriptor itself, and only then asks for the event, must find one: packets
- * alone, like those of a peer's WRITE, don't wake it, and are taken in all the same. */
+/* A program that waits for the descriptor itself and then gets the event must find one: packets alone, like those of a
+ * peer's WRITE, do not make the descriptor readable, and are processed nevertheless. */
 START_TEST(readable_means_an_event)
 {
     struct side a, b;
@@ -308,7 +310,7 @@ START_TEST(readable_means_an_event)
 }
 END_TEST
 
-/* As many queue pairs as there are numbers, and no more; a number that is free again can be had again. */
+/* As many queue pairs as there are numbers can be created; a number that is free again can be used again. */
 START_TEST(numbers_run_out)
 {
     struct ibv_qp_init_attr init = {
@@ -318,7 +320,7 @@ START_TEST(numbers_run_out)
     struct ibv_device_attr device;
     static struct ibv_qp *qps[1 << SOFT_LID_QPNS_BITS];
     struct side a;
-    unsigned count = 1; /* side's own */
+    unsigned count = 1; /* the side's own queue pair */
 
     side_open(&a);
     ck_assert_int_eq(soft_query_device(a.context, &device), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_nofault.c - memory that vanishes while the device writes to it: files that are cut short. */
+/* test_transport_nofault.c - memory that vanishes while the device writes to it: mapped files that are truncated. */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -8,7 +8,7 @@
 
 #define LENGTH 3000 /* three packets */
 #define FILE_BYTES 16384
-#define FILE_LEFT 4096 /* of them, when it has been cut short */
+#define FILE_LEFT 4096 /* bytes that remain after truncation */
 
 struct file {
     int fd;
@@ -34,7 +34,8 @@ static void file_close(struct file *file)
     close(file->fd);
 }
 
-/* Work request 1 of a, with its data at `at` of the file, or, when the file is b's, with its target there. */
+/* Posts work request 1 of a. If the file belongs to a (`ours`), its data are at `at` of the file, otherwise its target
+ * is. */
 static void post_at_file(struct pair *pair, enum ibv_wr_opcode opcode, struct file *file, bool ours, size_t at)
 {
     struct end *a = &pair->end[0], *b = &pair->end[1];
@@ -72,7 +73,8 @@ static struct pair *pair_with_atomics(void)
     return pair_new(&setup);
 }
 
-/* The peer's message goes into a file that is cut short: before, in the middle of the message, all of it. */
+/* The peer's message is written to a file that was truncated: in its first packet, in the middle of the message, or
+ * before all of it. */
 START_TEST(truncated_file_as_target)
 {
     static const enum ibv_wr_opcode written[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
@@ -102,7 +104,7 @@ START_TEST(truncated_file_as_target)
 }
 END_TEST
 
-/* What we asked for goes into one. */
+/* A response is written to such a file. */
 START_TEST(truncated_file_for_answers)
 {
     static const enum ibv_wr_opcode answered[] = {IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD};
@@ -120,7 +122,7 @@ START_TEST(truncated_file_for_answers)
 }
 END_TEST
 
-/* And one that is whole holds what came. */
+/* A file that was not truncated gets the data. */
 START_TEST(whole_file_as_target)
 {
     struct pair *pair = pair_with_atomics();
@@ -149,7 +151,7 @@ START_TEST(whole_file_as_target)
 }
 END_TEST
 
-/* The region has a hole that neither end shows. */
+/* The region has a hole between its first and its last page. */
 START_TEST(registering_a_hole)
 {
     struct setup setup = setup_default();

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_objects.c - as many objects of each kind as the device says it has, and no more; and their
- * handles. A context takes it from its count of them that it has many: they would be millions. */
+/*
+ * test_transport_objects.c - objects of each kind can be created up to the number that the device attributes say; and
+ * their handles. The test sets the context's counters, because millions of objects would be needed.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,12 +49,11 @@ static int srq_make_and_destroy(struct end *end)
     return srq == NULL ? errno : soft_destroy_srq(srq);
 }
 
-/* Regions are too many for a test; queue pairs are as few as there are numbers for them (test_transport_names).
- */
+/* The number of queue pairs is limited by their numbers, which test_transport_names tests. */
 static const struct {
     enum soft_kind kind;
-    size_t named;                             /* where the device says how many */
-    int (*make_and_destroy)(struct end *end); /* 0 or the errno */
+    size_t named;                             /* offset of the device attribute with the maximum */
+    int (*make_and_destroy)(struct end *end); /* returns 0 or an errno value */
 } kinds[] = {
     {SOFT_PD, offsetof(struct ibv_device_attr, max_pd), pd_make_and_destroy},
     {SOFT_MR, offsetof(struct ibv_device_attr, max_mr), mr_make_and_destroy},
@@ -72,12 +73,12 @@ static int named(struct ibv_context *context, int which)
     return number;
 }
 
-/* With all but one of those that may be, there is room for one, again and again. Then for none, while other
- * kinds have some. Then for one again. */
+/* With one less than the maximum, one more object can be created, again and again. With the maximum none can, while
+ * objects of other kinds can. Then one can again. */
 START_TEST(as_many_as_named)
 {
     struct setup setup = setup_default();
-    setup.names = true; /* for the address handles */
+    setup.names = true; /* address handles need it */
     struct pair *pair = pair_new(&setup);
     struct end *a = &pair->end[0];
     uint32_t *count = &soft_context_of(a->context)->objects.counts[kinds[_i].kind];
@@ -97,7 +98,7 @@ END_TEST
 
 /* ---- The table itself ---- */
 
-/* Handles are told apart, the one that was free last comes first, and none is forgotten as the table grows. */
+/* Handles are unique, the one that was freed last is used first, and none is lost when the table grows. */
 START_TEST(handles_come_back)
 {
     struct soft_context *context = calloc(1, sizeof *context);
@@ -124,7 +125,7 @@ START_TEST(handles_come_back)
 }
 END_TEST
 
-/* What is destroyed twice: refused, though others of its kind have come and gone, and are there. */
+/* Destroying an object twice is refused, also if another object of its kind was created in between. */
 START_TEST(destroyed_once)
 {
     struct setup setup = setup_default();
@@ -167,7 +168,7 @@ START_TEST(who_is_meant)
 {
     struct soft_context *context = calloc(1, sizeof *context);
     uint32_t handle = 0, other = 0;
-    ck_assert_int_eq(soft_object_check(context, SOFT_AH, &handle, 0), ENOENT); /* before the first */
+    ck_assert_int_eq(soft_object_check(context, SOFT_AH, &handle, 0), ENOENT); /* before the first object */
     ck_assert(soft_object_enter(context, SOFT_AH, &handle, &handle));
     ck_assert(soft_object_enter(context, SOFT_AH, &other, &other));
     ck_assert_int_eq(soft_object_check(context, SOFT_AH, &handle, handle), 0);
@@ -175,7 +176,7 @@ START_TEST(who_is_meant)
     ck_assert_int_eq(soft_object_check(context, SOFT_CQ, &handle, handle), EINVAL);
     ck_assert_int_eq(soft_object_check(context, SOFT_AH, &handle, context->objects.room), ENOENT);
     ck_assert_int_eq(soft_object_check(context, SOFT_AH, &handle, UINT32_MAX), ENOENT);
-    ck_assert_int_eq(soft_object_check(context, SOFT_NO_OBJECT, NULL, other + 1), ENOENT); /* nobody's yet */
+    ck_assert_int_eq(soft_object_check(context, SOFT_NO_OBJECT, NULL, other + 1), ENOENT); /* not in use yet */
     soft_object_leave(context, handle);
     ck_assert_int_eq(soft_object_check(context, SOFT_AH, &handle, handle), ENOENT);
     free(context->objects.slots);

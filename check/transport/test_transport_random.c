@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_transport_random.c - random conversations over a random network, against a model of what must come out.
+ * test_transport_random.c - random conversations over a random network, compared with a model of the result.
  *
- * Each conversation has a seed; a failing one prints it, and EXS_SEED=it begins with that one.
+ * Each conversation has a seed; a failing one prints it, and EXS_SEED=seed starts with that one.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,17 +11,17 @@
 #include "check/support/endpoints.h"
 
 #define SLICES 4
-#define CONVERSATIONS 2500 /* in each slice */
+#define CONVERSATIONS 2500 /* in each test */
 #define MEMORY (1 << 19)
-#define SOURCE (1 << 16) /* the first bytes of a region are read and sent, never written */
+#define SOURCE (1 << 16) /* the first bytes of a region are only read and sent, never written */
 #define LONGEST 20000
 #define WORKS 12
 
-/* One work request of one side, and what must come of it. */
+/* A work request of one side, and its expected result. */
 struct task {
     struct work work;
-    bool receive;             /* takes a receive of the other side */
-    size_t received_at, room; /* where that is, and how long */
+    bool receive;             /* consumes a receive of the other side */
+    size_t received_at, room; /* offset and length of that receive's buffer */
 };
 
 /* One side of a conversation. */
@@ -29,18 +29,18 @@ struct side {
     struct end *end;
     struct task tasks[WORKS];
     unsigned count, posted, completed;
-    unsigned receives, received; /* of the other side's tasks: posted here, and completed */
-    unsigned next_receive;       /* the task that the next receive to be posted is for */
-    unsigned next_received;      /* the task that the next receive to complete is for */
-    size_t used;                 /* of its memory, as targets */
-    uint8_t *expected;           /* its memory at the end */
+    unsigned receives, received; /* receives for the other side's tasks: posted here, and completed */
+    unsigned next_receive;       /* the next of these tasks to post a receive for */
+    unsigned next_received;      /* the next of these tasks whose receive completes */
+    size_t used;                 /* bytes of its memory that are targets */
+    uint8_t *expected;           /* expected contents of its memory at the end */
 };
 
 struct conversation {
     uint64_t seed, random;
     struct pair *pair;
     struct side side[2];
-    unsigned percent[7]; /* of packets, by fate */
+    unsigned percent[7]; /* probability of each fate of a packet */
     uint8_t mishaps[4096];
 };
 
@@ -58,7 +58,7 @@ static void explain(void)
     network_print(current->pair->network);
 }
 
-/* ---- The network: no packet meets with more than two mishaps, so that no retry count is exhausted ---- */
+/* ---- The network: no packet is disturbed more than twice, so that no retry count is exceeded ---- */
 
 static enum fate random_fate(void *arg, const struct packet *packet)
 {
@@ -73,7 +73,7 @@ static enum fate random_fate(void *arg, const struct packet *packet)
     return ++*mishaps > 2 ? FATE_DELIVER : (enum fate)fate;
 }
 
-/* ---- Making up a conversation ---- */
+/* ---- Generating a conversation ---- */
 
 static size_t random_length(struct conversation *talk)
 {
@@ -81,7 +81,7 @@ static size_t random_length(struct conversation *talk)
     switch (below(talk, 4)) {
     case 0:
         return below(talk, 5);
-    case 1: /* around a packet's end */
+    case 1: /* close to the end of a packet */
         most = mtu * (1 + below(talk, 4)) + below(talk, 5) - 2;
         return most < LONGEST ? most : LONGEST;
     case 2:
@@ -149,7 +149,7 @@ static struct setup random_setup(struct conversation *talk)
 
 static void make_network(struct conversation *talk)
 {
-    unsigned left = (unsigned)below(talk, 40); /* percent of packets with a mishap */
+    unsigned left = (unsigned)below(talk, 40); /* percentage of disturbed packets */
     for (unsigned fate = FATE_DROP; fate <= FATE_TRUNCATE; fate++) {
         talk->percent[fate] = (unsigned)below(talk, left / 2 + 1);
         left -= talk->percent[fate];
@@ -158,9 +158,9 @@ static void make_network(struct conversation *talk)
     network_set_script(talk->pair->network, random_fate, talk);
 }
 
-/* ---- Holding it ---- */
+/* ---- Running it ---- */
 
-/* Splits a piece of memory into up to four, some of them empty. */
+/* Splits a piece of memory into up to four segments, some of them empty. */
 static int random_sges(struct conversation *talk, struct end *end, struct ibv_sge *sges, size_t at,
                        size_t length)
 {
@@ -192,7 +192,7 @@ static void post_next(struct conversation *talk, struct side *side, struct side 
     expect(!error, "ibv_post_send: %s", strerror(error));
 }
 
-/* The next of the other side's tasks from `next` on that takes a receive. */
+/* Returns the next of the other side's tasks, from `next` on, that consumes a receive. */
 static struct task *receiving(struct side *other, unsigned *next)
 {
     while (*next < other->count && !other->tasks[*next].receive)
@@ -266,7 +266,7 @@ static void converse(struct conversation *talk)
     expect(false, "the conversation does not come to an end");
 }
 
-/* ---- What must have come out ---- */
+/* ---- The expected result ---- */
 
 static void expect_result(struct conversation *talk)
 {
@@ -299,7 +299,7 @@ static void expect_result(struct conversation *talk)
                "the memory of side %d is not as it must be", i);
 }
 
-/* To a READ the answer is its data: no acknowledgement has a PSN of one. */
+/* A READ is answered by its data only: no ACK has the PSN of one. */
 static void expect_data_for_reads(struct conversation *talk, const struct end *asks, const struct end *answers)
 {
     struct network *network = talk->pair->network;
@@ -329,7 +329,7 @@ static void one_conversation(uint64_t seed)
     struct setup setup;
     static uint8_t expected[2][MEMORY];
     talk.pair = NULL;
-    /* the setup asks for the dice only, so it may come before the pair */
+    /* random_setup() uses only the random numbers, not the pair */
     setup = random_setup(&talk);
     talk.pair = pair_new(&setup);
     current = &talk;

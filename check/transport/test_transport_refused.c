@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_refused.c - extended objects that are asked for wrongly: of another context's parts, with what
- * nobody knows, or too large; and domains of extended connections, which have names in the file system. */
+/*
+ * test_transport_refused.c - extended objects with invalid attributes: objects of another context, unknown bits,
+ * numbers that are too large; and XRC domains, which are named by files.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,7 +10,7 @@
 #include "check/support/endpoints.h"
 #include "soft/engine/engine.h"
 
-#define UNKNOWN (UINT32_C(1) << 30) /* a bit of no mask */
+#define UNKNOWN (UINT32_C(1) << 30) /* a bit that no mask has */
 
 #define REFUSED(call, error)                                                                                   \
     do {                                                                                                       \
@@ -91,7 +93,7 @@ START_TEST(queue_pairs)
     QP_REFUSED(EOPNOTSUPP, attr.qp_type = IBV_QPT_RAW_PACKET);
     b->srq = soft_create_srq(b->pd, &srq);
     QP_REFUSED(EINVAL, attr.srq = b->srq);
-    struct ibv_qp_init_attr_ex attr = qp_attr(); /* flags that say nothing */
+    struct ibv_qp_init_attr_ex attr = qp_attr(); /* flags, all of them zero */
 
     attr.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
     struct ibv_qp *qp = soft_create_qp_ex(a->context, &attr);
@@ -103,7 +105,7 @@ START_TEST(queue_pairs)
 }
 END_TEST
 
-/* The receiving end of an extended connection has a domain in place of all else. */
+/* The receiving end of an XRC connection has a domain instead of the other objects. */
 START_TEST(receiving_ends)
 {
     const uint32_t has = IBV_QP_INIT_ATTR_XRCD;
@@ -168,7 +170,8 @@ START_TEST(shared_queues)
 }
 END_TEST
 
-/* One that is asked for without a type is an ordinary one, which has no number; and what is wrong changes none. */
+/* A shared receive queue without a type is an ordinary one, which has no number; and an invalid change has no
+ * effect. */
 START_TEST(an_ordinary_one)
 {
     struct ibv_srq_init_attr_ex init;
@@ -233,9 +236,9 @@ START_TEST(completion_queues)
 }
 END_TEST
 
-/* ---- Domains ---- */
+/* ---- XRC domains ---- */
 
-/* Who opens the same file has the same domain, until the last of them has closed it. */
+/* Opening the same file again returns the same domain, which exists until it was closed as often as it was opened. */
 START_TEST(domains)
 {
     struct ibv_xrcd_init_attr odd = {.comp_mask = IBV_XRCD_INIT_ATTR_FD, .fd = -1, .oflags = O_CREAT};
@@ -245,7 +248,7 @@ START_TEST(domains)
     ck_assert(one != NULL && two != NULL);
     REFUSED(soft_open_xrcd(a->context, &odd), EINVAL);
     REFUSED(open_domain(a->context, -1, O_CREAT | O_TRUNC), EINVAL);
-    REFUSED(open_domain(a->context, -1, 0), EINVAL); /* nobody else can have it */
+    REFUSED(open_domain(a->context, -1, 0), EINVAL); /* without a file no other process could open it */
     REFUSED(open_domain(a->context, 1 << 20, O_CREAT), EBADF);
     REFUSED(open_domain(a->context, fileno(one), 0), EAGAIN);
     struct ibv_xrcd *first = open_domain(a->context, fileno(one), O_CREAT | O_EXCL);
@@ -277,9 +280,9 @@ START_TEST(domains)
 }
 END_TEST
 
-/* ---- Requests by pieces ---- */
+/* ---- Building requests with ibv_wr_ calls ---- */
 
-/* What belongs to a request, where there is none, or none any more: nothing of the list is posted. */
+/* A call that belongs to a request, without a request: nothing of the list is posted. */
 START_TEST(pieces_of_no_request)
 {
     begin();
@@ -301,7 +304,7 @@ START_TEST(pieces_of_no_request)
             ibv_wr_set_inline_data_list(qp, 0, NULL);
         else if (piece == 3)
             ibv_wr_set_sge_list(qp, 0, NULL);
-        for (uint64_t i = 0; i < (piece == 4 ? 5 : 1); i++) { /* three more than there is room for */
+        for (uint64_t i = 0; i < (piece == 4 ? 5 : 1); i++) { /* three more than the queue holds */
             qp->wr_id = i;
             ibv_wr_send(qp);
         }

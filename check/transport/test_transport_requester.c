@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_requester.c - the engine as requester, against a responder that this file plays packet by
- * packet. */
+/* test_transport_requester.c - the engine as requester; the test plays the responder packet by packet. */
 #include <string.h>
 #include "check/support/endpoints.h"
 #include "soft/engine/recovery.h"
@@ -14,7 +13,7 @@ static struct pair *with_a_ghost(uint8_t timeout)
     return pair_new(&setup);
 }
 
-/* An answer of the ghost: ACKNOWLEDGE with this syndrome, about request number n (0: the first PSN). */
+/* Sends an ACKNOWLEDGE with this syndrome, for request number n (0: the first PSN). */
 static void answer(struct pair *pair, int n, uint8_t syndrome)
 {
     struct end *a = &pair->end[0];
@@ -73,8 +72,8 @@ START_TEST(one_acknowledgement_for_many)
     for (uint64_t i = 0; i < 3; i++)
         expect_done(a->send_cq, i, IBV_WC_RDMA_WRITE);
     expect_none(a->send_cq);
-    answer(pair, 2, SYNDROME_ACK); /* again: nothing */
-    answer(pair, 1, SYNDROME_ACK); /* an older one: nothing */
+    answer(pair, 2, SYNDROME_ACK); /* a duplicate has no effect */
+    answer(pair, 1, SYNDROME_ACK); /* nor has an older one */
     expect_none(a->send_cq);
     answer(pair, 4, SYNDROME_ACK);
     expect_done(a->send_cq, 3, IBV_WC_RDMA_WRITE);
@@ -84,7 +83,7 @@ START_TEST(one_acknowledgement_for_many)
 }
 END_TEST
 
-/* Credits in an ACK's syndrome are another's business: each of the 32 codes acknowledges. */
+/* The requester ignores the credit count in an ACK's syndrome: each of the 32 codes acknowledges. */
 START_TEST(credit_codes_are_ignored)
 {
     struct pair *pair = with_a_ghost(0);
@@ -97,7 +96,7 @@ START_TEST(credit_codes_are_ignored)
 }
 END_TEST
 
-/* Answers to what was never asked complete nothing and break nothing. */
+/* Responses to requests that were not sent have no effect. */
 START_TEST(answers_out_of_range_are_ignored)
 {
     static const uint8_t syndromes[] = {SYNDROME_ACK,      SYNDROME_RNR | 5,
@@ -111,7 +110,8 @@ START_TEST(answers_out_of_range_are_ignored)
     expect_done(a->send_cq, 1, IBV_WC_RDMA_WRITE);
     for (size_t i = 0; i < sizeof syndromes; i++)
         for (int n = -300; n < 300; n++)
-            if (n != 2) /* NAK of the next PSN is how an overflowing link asks: it may be ignored too */
+            /* A NAK of the next PSN is how a responder reports an overflow; it may be ignored, too. */
+            if (n != 2)
                 answer(pair, n, syndromes[i]);
     expect_quiet(pair);
     ck_assert_int_eq(qp_state(a->qp), IBV_QPS_RTS);
@@ -216,7 +216,7 @@ START_TEST(read_response_acknowledges_what_is_before)
 }
 END_TEST
 
-/* An ACK alone never completes a READ: its data are missing, so it is asked for again. */
+/* An ACK alone never completes a READ: the data are missing, so it is requested again. */
 START_TEST(acknowledgement_does_not_complete_a_read)
 {
     struct pair *pair = with_a_ghost(8);
@@ -239,7 +239,7 @@ START_TEST(acknowledgement_does_not_complete_a_read)
 }
 END_TEST
 
-/* Responses 0 and 1 of 5 came, then number 3: the rest is asked for from where it stopped. */
+/* Of five responses numbers 0, 1 and 3 arrived: the requester asks for the rest from number 2 on. */
 START_TEST(read_goes_on_where_it_stopped)
 {
     struct pair *pair = with_a_ghost(8);
@@ -267,7 +267,7 @@ START_TEST(read_goes_on_where_it_stopped)
 }
 END_TEST
 
-/* The READ request number n asks for `packets` packets of 1,024 bytes, from the packet `first` on. */
+/* Expects that READ request number n asks for `packets` packets of 1,024 bytes, from packet `first` on. */
 static void expect_request(struct pair *pair, unsigned n, uint32_t first, uint32_t packets)
 {
     while (count_packets(pair->network, 0, READ_REQUEST) <= n)
@@ -279,7 +279,7 @@ static void expect_request(struct pair *pair, unsigned n, uint32_t first, uint32
     ck_assert_uint_eq(request->dma_length, 1024 * packets);
 }
 
-/* The responses first to last of a request that ends with `end`. */
+/* Sends responses `first` to `last` of a request for `begin` to `end`. */
 static void respond_to_request(struct pair *pair, uint32_t begin, uint32_t first, uint32_t last, uint32_t end)
 {
     for (uint32_t n = first; n <= last; n++)
@@ -290,8 +290,9 @@ static void respond_to_request(struct pair *pair, uint32_t begin, uint32_t first
                 n, 1024);
 }
 
-/* A responder sends what a READ request asks for without a pause. So a request asks for no more than a window, and the
- * next one follows when the last response has arrived. A request after a loss asks for the rest of its part only. */
+/* A responder sends the whole response to a READ without a pause. Therefore a request asks for no more than a window,
+ * and the next one follows when the last response has arrived. A request after a loss asks only for the rest of its
+ * part. */
 START_TEST(long_read_is_asked_for_in_parts)
 {
     struct pair *pair = with_a_ghost(0);
@@ -318,7 +319,7 @@ START_TEST(long_read_is_asked_for_in_parts)
 }
 END_TEST
 
-/* Each response may come twice, and old ones late: no byte is written after the completion. */
+/* Each response may be duplicated, and old ones may be late: nothing is written after the completion. */
 START_TEST(late_read_responses_write_nothing)
 {
     struct pair *pair = with_a_ghost(0);
@@ -330,7 +331,7 @@ START_TEST(late_read_responses_write_nothing)
         respond(pair, READ_RESPONSE_MIDDLE, 1, 1024);
     respond(pair, READ_RESPONSE_LAST, 2, 952);
     expect_done(a->send_cq, 1, IBV_WC_RDMA_READ);
-    memset(a->memory, 0x11, 3000); /* the application has its memory back */
+    memset(a->memory, 0x11, 3000); /* the application owns its memory again */
     for (uint32_t n = 0; n < 3; n++) {
         respond(pair, READ_RESPONSE_FIRST, n, 1024);
         respond(pair, READ_RESPONSE_MIDDLE, n, 1024);
@@ -344,8 +345,8 @@ START_TEST(late_read_responses_write_nothing)
 }
 END_TEST
 
-/* A response of the wrong length or kind for its place never completes the READ as if it were right, and
- * nothing is written behind the READ's memory. */
+/* A response of the wrong length or kind never completes the READ successfully, and nothing is written behind its
+ * buffer. */
 static const struct {
     uint8_t opcode;
     size_t length;
@@ -371,7 +372,7 @@ START_TEST(wrong_read_responses)
 }
 END_TEST
 
-/* The last response longer than what is left, within a packet's size. */
+/* The last response is longer than the rest, but not longer than a packet. */
 START_TEST(too_long_last_response)
 {
     struct pair *pair = with_a_ghost(8);
@@ -388,7 +389,7 @@ START_TEST(too_long_last_response)
 }
 END_TEST
 
-/* Nothing is outstanding: whatever response comes, nothing happens. */
+/* Nothing is outstanding: no response has any effect. */
 START_TEST(responses_to_nobody)
 {
     struct pair *pair = with_a_ghost(8);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_responder.c - the engine as responder, against a requester that this file plays packet by
- * packet. */
+/* test_transport_responder.c - the engine as responder; the test plays the requester packet by packet. */
 #include <string.h>
 #include "check/support/endpoints.h"
 
@@ -15,8 +14,8 @@ static struct pair *with_a_ghost(void)
 
 static uint8_t data[8192];
 
-/* A request with the n-th PSN that the engine expects: `length` bytes of `data`, and where there is a RETH, for
- * `dma` bytes at `offset` of the engine's memory. */
+/* A request with the n-th PSN that the engine expects: `length` bytes of `data`, and in a RETH `dma` bytes at `offset`
+ * of the engine's memory. */
 struct request {
     uint8_t opcode;
     int n;
@@ -43,7 +42,7 @@ static void ask(struct pair *pair, struct request request)
     network_inject(pair->network, 1, 0, packet, length);
 }
 
-/* A SEND's packet; one of a WRITE; a READ of `dma` bytes. */
+/* A packet of a SEND; a packet of a WRITE; a READ of `dma` bytes. */
 #define SEND_OF(opcode, n, length)                                                                             \
     {                                                                                                          \
         opcode, n, length, 0, 0                                                                                \
@@ -58,7 +57,7 @@ static void ask(struct pair *pair, struct request request)
     }
 #define ASK(...) ask(pair, (struct request)__VA_ARGS__)
 
-/* The only packet since the last call must be this acknowledgement. */
+/* Expects this acknowledgement as the only packet since the last call. */
 static void expect_answer(struct pair *pair, uint8_t syndrome, int n, uint32_t msn)
 {
     expect(network_packets(pair->network) == 1, "%u packets came back, not one",
@@ -93,10 +92,10 @@ START_TEST(duplicates_are_acknowledged_and_not_executed)
     expect_answer(pair, SYNDROME_ACK, 1, 2);
     ASK({WRITE_ONLY, 2, 16, 16, 40000});
     expect_answer(pair, SYNDROME_ACK, 2, 3);
-    memset(a->memory + 30000, 0x77, 11000); /* the application has it now */
+    memset(a->memory + 30000, 0x77, 11000); /* the application owns this memory again */
     memset(a->memory, 0x77, 2000);
     ASK(SEND_OF(SEND_ONLY, 0, 100));
-    expect_answer(pair, SYNDROME_ACK, 2, 3); /* the newest, not its own */
+    expect_answer(pair, SYNDROME_ACK, 2, 3); /* of the newest request, not of the duplicate */
     ASK({WRITE_ONLY_IMM, 1, 8, 8, 30000});
     expect_answer(pair, SYNDROME_ACK, 2, 3);
     ASK({WRITE_ONLY, 2, 16, 16, 40000});
@@ -105,7 +104,7 @@ START_TEST(duplicates_are_acknowledged_and_not_executed)
     expect_byte(a->memory + 30000, 11000, 0x77);
     ASK(SEND_OF(SEND_ONLY, 3, 5));
     expect_answer(pair, SYNDROME_ACK, 3, 4);
-    for (uint64_t i = 0; i < 3; i++) /* three receives were taken, not five */
+    for (uint64_t i = 0; i < 3; i++) /* three receives were consumed, not five */
         expect_wc(a->recv_cq, i, IBV_WC_SUCCESS);
     expect_quiet(pair);
     ck_assert_uint_eq(counters_of(a).duplicates, 3);
@@ -113,7 +112,7 @@ START_TEST(duplicates_are_acknowledged_and_not_executed)
 }
 END_TEST
 
-/* One batch has one acknowledgement, and what was acknowledged is not again. */
+/* A batch of packets causes one acknowledgement, which is not repeated. */
 START_TEST(acknowledged_once)
 {
     struct pair *pair = with_a_ghost();
@@ -134,7 +133,7 @@ START_TEST(acknowledged_once)
 }
 END_TEST
 
-/* A duplicate in the middle of a message that is still arriving does not disturb it. */
+/* A duplicate in the middle of a message that is still arriving has no effect on it. */
 START_TEST(duplicate_inside_a_message)
 {
     struct pair *pair = with_a_ghost();
@@ -157,10 +156,10 @@ START_TEST(duplicate_inside_a_message)
 }
 END_TEST
 
-#define NEAR 16384 /* packets that an adapter may have under way, as far as the engine answers them */
+#define NEAR 16384 /* an adapter's maximum of outstanding packets, as far as the engine answers them */
 
-/* Duplicates and early packets are answered as long as they are no farther from the expected PSN than a peer's window
- * allows. No other packet is answered, so that nothing tells who guesses numbers that this queue pair exists. */
+/* Duplicates and early packets are answered if they are within a peer's window of the expected PSN. No other packet is
+ * answered, so that an attacker that guesses numbers does not learn that this queue pair exists. */
 START_TEST(only_near_psns_are_answered)
 {
     static const int near[] = {-1, -2, -64, 1 - NEAR};
@@ -183,7 +182,7 @@ START_TEST(only_near_psns_are_answered)
     ck_assert_int_eq(qp_state(a->qp), IBV_QPS_RTS);
     ASK(WRITE_OF(WRITE_ONLY, NEAR + 1, 4, 4));
     expect_answer(pair, SYNDROME_SEQUENCE, 1, 1);
-    ASK(WRITE_OF(WRITE_ONLY, 1, 4, 4)); /* and none of that moved the expected PSN */
+    ASK(WRITE_OF(WRITE_ONLY, 1, 4, 4)); /* the expected PSN has not changed */
     expect_answer(pair, SYNDROME_ACK, 1, 2);
     expect_wc(a->recv_cq, 1, IBV_WC_SUCCESS);
     pair_free(pair);
@@ -214,7 +213,7 @@ START_TEST(one_nak_for_each_gap)
 }
 END_TEST
 
-/* After RNR NAK the packets behind are not a gap: nothing is said about them. */
+/* The packets behind an RNR NAK are not a gap, and cause no NAK. */
 START_TEST(no_nak_behind_rnr)
 {
     struct pair *pair = with_a_ghost();
@@ -263,16 +262,16 @@ START_TEST(duplicate_read_is_answered_again)
     expect_read(pair, 0, 100, 5000);
     ASK({WRITE_ONLY, 5, 4, 4, 60000});
     expect_answer(pair, SYNDROME_ACK, 5, 2);
-    ASK(READ_OF(0, 5000, 100)); /* the whole */
+    ASK(READ_OF(0, 5000, 100)); /* the whole READ */
     run(pair);
     expect_read(pair, 0, 100, 5000);
-    ASK(READ_OF(2, 5000 - 2 * MTU, 100 + 2 * MTU)); /* from where it stopped */
+    ASK(READ_OF(2, 5000 - 2 * MTU, 100 + 2 * MTU)); /* from packet 2 on */
     run(pair);
     expect_read(pair, 2, 100 + 2 * MTU, 5000 - 2 * MTU);
     ASK(READ_OF(4, 5000 - 4 * MTU, 100 + 4 * MTU)); /* only the last response */
     run(pair);
     expect_read(pair, 4, 100 + 4 * MTU, 5000 - 4 * MTU);
-    ASK({WRITE_ONLY, 6, 4, 4, 60000}); /* the sequence was not touched */
+    ASK({WRITE_ONLY, 6, 4, 4, 60000}); /* the sequence was not affected */
     expect_answer(pair, SYNDROME_ACK, 6, 3);
     pair_free(pair);
 }
@@ -280,8 +279,8 @@ END_TEST
 
 #define LONG (8 << 20)
 
-/* A long READ is asked for again from somewhere while its answer is under way: from then on the answer is the
- * rest from there, in order and complete, and another request gets its own behind it. */
+/* A long READ is requested again from some packet on, while its response is being sent: from then on the response is
+ * the rest from that packet, complete and in order, and the next request's response follows it. */
 START_TEST(asked_again_on_the_way)
 {
     struct setup setup = setup_default();
@@ -296,7 +295,7 @@ START_TEST(asked_again_on_the_way)
     ASK(READ_OF((int)count, 8, 0));
     run(pair);
     unsigned packets = network_packets(pair->network), i = before;
-    /* what was in the middle of being sent may come first */
+    /* packets that were being sent may come first */
     while (i < packets && network_packet(pair->network, i)->roce.psn != setup.psn[1] + from)
         i++;
     unsigned start = i;
@@ -312,7 +311,7 @@ START_TEST(asked_again_on_the_way)
 }
 END_TEST
 
-/* A duplicate that asks for what the original did not is no duplicate: it gets no data. */
+/* A READ with the PSN of an earlier one that asks for other data is not a duplicate, and gets no data. */
 START_TEST(false_duplicate_read_gets_nothing)
 {
     struct pair *pair = with_a_ghost();
@@ -335,8 +334,8 @@ START_TEST(false_duplicate_read_gets_nothing)
 }
 END_TEST
 
-/* Nothing but its data answers a READ or an atomic: to what came before it an ACK has the PSN and the MSN of
- * that, since there are peers that would take any other for the answer. */
+/* Only its data acknowledge a READ or an atomic: an ACK for earlier requests has their PSN and MSN, since some
+ * requesters would take any other for the response. */
 START_TEST(no_acknowledgement_of_what_has_an_answer)
 {
     struct setup setup = setup_default();
@@ -368,7 +367,7 @@ START_TEST(no_acknowledgement_of_what_has_an_answer)
 }
 END_TEST
 
-/* READs are answered in order, and what comes behind them is acknowledged behind them. */
+/* READs are answered in order, and the requests behind them are acknowledged after them. */
 START_TEST(answers_keep_their_order)
 {
     struct pair *pair = with_a_ghost();
@@ -390,14 +389,14 @@ START_TEST(answers_keep_their_order)
 }
 END_TEST
 
-/* ---- Invalid requests: a NAK, the error state, the receive in use completed with an error ---- */
+/* ---- Invalid requests: a NAK, the error state, and an error completion for the current receive ---- */
 
 struct sequence {
     struct request before, bad;
 };
 
 static const struct sequence sequences[] = {
-    /* opcode out of sequence */
+    /* Opcodes out of sequence. */
     {WRITE_OF(WRITE_ONLY, 0, 4, 4), SEND_OF(SEND_MIDDLE, 1, MTU)},
     {WRITE_OF(WRITE_ONLY, 0, 4, 4), SEND_OF(SEND_LAST, 1, 4)},
     {WRITE_OF(WRITE_ONLY, 0, 4, 4), SEND_OF(SEND_LAST_IMM, 1, 4)},
@@ -415,11 +414,12 @@ static const struct sequence sequences[] = {
     {WRITE_OF(WRITE_FIRST, 0, MTU, 3 * MTU), SEND_OF(SEND_LAST, 1, 4)},
     {WRITE_OF(WRITE_FIRST, 0, MTU, 3 * MTU), WRITE_OF(WRITE_ONLY, 1, 4, 4)},
     {WRITE_OF(WRITE_FIRST, 0, MTU, 3 * MTU), READ_OF(1, 4, 0)},
-    /* payload of the wrong length */
-    {WRITE_OF(WRITE_FIRST, 0, MTU, 3 * MTU), WRITE_OF(WRITE_LAST, 1, MTU, 0)},     /* ends too early */
-    {WRITE_OF(WRITE_FIRST, 0, MTU, MTU + 8), WRITE_OF(WRITE_MIDDLE, 1, MTU, 0)},   /* goes on too long */
-    {WRITE_OF(WRITE_FIRST, 0, MTU, MTU + 8), WRITE_OF(WRITE_LAST, 1, 12, 0)},      /* the last too long */
-    {WRITE_OF(WRITE_FIRST, 0, MTU, MTU + 8), WRITE_OF(WRITE_LAST_IMM, 1, MTU, 0)}, /* the same, and a receive */
+    /* Payloads of the wrong length. */
+    {WRITE_OF(WRITE_FIRST, 0, MTU, 3 * MTU), WRITE_OF(WRITE_LAST, 1, MTU, 0)},   /* ends too early */
+    {WRITE_OF(WRITE_FIRST, 0, MTU, MTU + 8), WRITE_OF(WRITE_MIDDLE, 1, MTU, 0)}, /* continues too long */
+    {WRITE_OF(WRITE_FIRST, 0, MTU, MTU + 8), WRITE_OF(WRITE_LAST, 1, 12, 0)},    /* the last is too long */
+    {WRITE_OF(WRITE_FIRST, 0, MTU, MTU + 8),
+     WRITE_OF(WRITE_LAST_IMM, 1, MTU, 0)}, /* the same, with a receive */
     {WRITE_OF(WRITE_ONLY, 0, 4, 4), WRITE_OF(WRITE_ONLY, 1, 8, 4)},
     {WRITE_OF(WRITE_ONLY, 0, 4, 4), WRITE_OF(WRITE_ONLY, 1, 4, 8)},
     {WRITE_OF(WRITE_ONLY, 0, 4, 4), WRITE_OF(WRITE_ONLY_IMM, 1, 4, 8)},
@@ -441,7 +441,7 @@ START_TEST(invalid_requests)
     ask(pair, bad);
     ck_assert_int_eq(qp_state(a->qp), IBV_QPS_ERR);
     expect_answer(pair, SYNDROME_INVALID_REQUEST, 1, before.opcode == WRITE_ONLY);
-    /* The receive that was begun fails, the other is flushed: none succeeds. */
+    /* The receive in use fails, the other one is flushed: none succeeds. */
     struct ibv_wc wc;
     for (uint64_t id = 1; id <= 2; id++) {
         ck_assert_int_eq(ibv_poll_cq(a->recv_cq, 1, &wc), 1);
@@ -452,14 +452,14 @@ START_TEST(invalid_requests)
     size_t allowed = before.dma > before.length ? before.dma : before.length;
     expect_byte(a->memory + 20000 + allowed, 10000, 0);
     network_forget(pair->network);
-    ASK({WRITE_ONLY, 1, 4, 4, 20000}); /* and it answers no more */
+    ASK({WRITE_ONLY, 1, 4, 4, 20000}); /* it answers no further request */
     expect_silence(pair);
     expect_quiet(pair);
     pair_free(pair);
 }
 END_TEST
 
-/* Lengths that no packet may have at all: dropped or refused, never executed. */
+/* Lengths that no packet may have: dropped or refused, never executed. */
 static const struct request misfits[] = {
     {SEND_FIRST, 0, MTU - 4, 0, 0}, {SEND_FIRST, 0, MTU + 4, 0, 0},     {SEND_FIRST, 0, 0, 0, 0},
     {SEND_ONLY, 0, MTU + 4, 0, 0},  {SEND_ONLY, 0, MTU + 1, 0, 0},      {SEND_ONLY, 0, 4096, 0, 0},
@@ -487,7 +487,7 @@ START_TEST(impossible_lengths)
 }
 END_TEST
 
-/* LAST needs at least a byte: IBA lets a responder refuse an empty one. */
+/* LAST needs at least one byte: the specification permits to refuse an empty one. */
 START_TEST(empty_last)
 {
     struct pair *pair = with_a_ghost();

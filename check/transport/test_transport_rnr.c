@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_rnr.c - receiver not ready: how long the requester waits, how often it tries again, then what.
- */
+/* test_transport_rnr.c - receiver not ready: how long the requester waits, how often it retries, and what follows. */
 #include <string.h>
 #include "check/support/endpoints.h"
 
@@ -33,7 +32,7 @@ START_TEST(rnr_timer)
 {
     struct setup setup = setup_default();
     setup.min_rnr_timer = (uint8_t)_i;
-    setup.retry_cnt = 0; /* waiting consumes none of it */
+    setup.retry_cnt = 0; /* waiting does not use up ACK retries */
     setup.timeout = 1;
     struct pair *pair = pair_new(&setup);
     struct end *a = &pair->end[0], *b = &pair->end[1];
@@ -105,7 +104,7 @@ struct losing {
     unsigned tries;
 };
 
-/* Of each second try the first packet. */
+/* Loses the first packet of every second attempt. */
 static enum fate lose_a_first(void *arg, const struct packet *packet)
 {
     struct losing *losing = arg;
@@ -114,14 +113,14 @@ static enum fate lose_a_first(void *arg, const struct packet *packet)
     return losing->tries++ % 2 ? FATE_DROP : FATE_DELIVER;
 }
 
-/* Who says that it is not ready has had the packet. That it is lost later on, and asked for at once, is not for want of
- * an answer, however long that goes on. */
+/* A peer that sends RNR NAKs is there. If a packet is lost later and requested again by a NAK, that does not count as a
+ * missing answer, however long it goes on. */
 START_TEST(losses_meanwhile)
 {
     struct setup setup = setup_default();
     setup.min_rnr_timer = 20;
     setup.retry_cnt = 1;
-    setup.timeout = 8; /* 1 ms: less than the 10 that it waits */
+    setup.timeout = 8; /* 1 ms; less than the 10 ms of the RNR timer */
     struct pair *pair = pair_new(&setup);
     struct end *a = &pair->end[0], *b = &pair->end[1];
     struct losing losing = {.psn = a->psn};
@@ -138,7 +137,7 @@ START_TEST(losses_meanwhile)
 }
 END_TEST
 
-/* Each SEND is refused once and then taken: that is progress, and refills the count. */
+/* Each SEND is refused once and then accepted: that is progress, and resets the RNR retry count. */
 START_TEST(progress_refills_the_rnr_count)
 {
     struct setup setup = setup_default();
@@ -162,7 +161,7 @@ START_TEST(progress_refills_the_rnr_count)
 }
 END_TEST
 
-/* A WRITE with immediate takes its receive at the last packet: only that one is refused, and comes again. */
+/* A WRITE WITH IMMEDIATE consumes its receive at its last packet: only that packet is refused and sent again. */
 START_TEST(rnr_at_the_last_of_a_write)
 {
     struct setup setup = setup_default();

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_srq.c - shared receive queues: one queue of receives for many queue pairs, its limit, its end.
- */
+/* test_transport_srq.c - shared receive queues: receives for several queue pairs, the limit event, destruction. */
 #include <errno.h>
 #include <string.h>
 #include "check/support/endpoints.h"
@@ -13,7 +12,7 @@ static struct setup srq_setup(enum ibv_qp_type type)
     return setup;
 }
 
-/* Two queue pairs take from one queue, in the order of their messages. */
+/* Two queue pairs consume receives of one queue, in the order of their messages. */
 START_TEST(shared_by_two)
 {
     struct setup setup = srq_setup(_i ? IBV_QPT_UC : IBV_QPT_RC);
@@ -46,7 +45,7 @@ static enum fate drop_second(void *arg, const struct packet *packet)
     return packet->number == 1 ? FATE_DROP : FATE_DELIVER;
 }
 
-/* What a lost message of an unreliable connection has taken serves the next one. */
+/* The receive of an unreliable connection's lost message is used for the next message. */
 START_TEST(lost_message_keeps_its_receive)
 {
     struct setup setup = srq_setup(IBV_QPT_UC);
@@ -63,7 +62,7 @@ START_TEST(lost_message_keeps_its_receive)
 }
 END_TEST
 
-/* An empty queue is a receiver that is not ready; the message comes when there is one. */
+/* An empty queue causes an RNR NAK; the message arrives when a receive is posted. */
 START_TEST(empty_is_not_ready)
 {
     struct setup setup = srq_setup(IBV_QPT_RC);
@@ -97,16 +96,16 @@ START_TEST(limit_event_comes_once)
         expect_no_async(b);
         post(a, b, &(struct work){.opcode = IBV_WR_SEND, .length = 100});
         run(pair);
-        if (i == 3) /* two are left */
+        if (i == 3) /* two receives are left */
             expect_async(b, IBV_EVENT_SRQ_LIMIT_REACHED, b->srq);
     }
     ck_assert_int_eq(soft_query_srq(b->srq, &attr), 0);
-    ck_assert_uint_eq(attr.srq_limit, 0); /* it has to be set again */
+    ck_assert_uint_eq(attr.srq_limit, 0); /* the limit must be set again */
     pair_free(pair);
 }
 END_TEST
 
-/* When a queue pair fails it flushes what it had taken and says that it will take no more. */
+/* A queue pair that fails flushes the receive that it consumed, and raises LAST_WQE_REACHED. */
 START_TEST(last_receive)
 {
     struct setup setup = srq_setup(IBV_QPT_RC);
@@ -116,7 +115,7 @@ START_TEST(last_receive)
     post_receive(b, 20, 0, 4096);
     post_receive(b, 21, 0, 4096);
     post(a, b, &(struct work){.opcode = IBV_WR_SEND, .length = 4096});
-    ck_assert(network_step(pair->network)); /* all of it but a packet has come */
+    ck_assert(network_step(pair->network)); /* all packets but one have arrived */
     expect_none(b->recv_cq);
     qp_fail(b->qp);
     expect_wc(b->recv_cq, 20, IBV_WC_WR_FLUSH_ERR);
@@ -149,12 +148,12 @@ START_TEST(what_is_refused)
     for (uint64_t i = 0; i < 16; i++)
         post_receive(b, i, 0, 100);
     ck_assert_int_eq(ibv_post_srq_recv(b->srq, &one, &bad), ENOMEM);
-    ck_assert_int_eq(soft_modify_srq(b->srq, &attr, IBV_SRQ_MAX_WR), EINVAL); /* more are waiting */
+    ck_assert_int_eq(soft_modify_srq(b->srq, &attr, IBV_SRQ_MAX_WR), EINVAL); /* more receives are posted */
     pair_free(pair);
 }
 END_TEST
 
-/* What waits is kept, in its order. */
+/* Posted receives are kept, in their order. */
 START_TEST(grows)
 {
     struct setup setup = srq_setup(IBV_QPT_RC);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_states.c - what queue pairs take and refuse in each state, flushing, and the objects around
- * them. */
+/* test_transport_states.c - what queue pairs accept and refuse in each state, flushing, and the objects around them. */
 #include <errno.h>
 #include <string.h>
 #include "check/support/endpoints.h"
@@ -44,7 +43,7 @@ START_TEST(error_state_flushes)
     struct end *a = &pair->end[0], *b = &pair->end[1];
     for (uint64_t i = 0; i < 5; i++)
         post_receive(a, 100 + i, 0, 8);
-    for (uint64_t i = 0; i < 5; i++) /* unsignaled ones are flushed with a completion all the same */
+    for (uint64_t i = 0; i < 5; i++) /* unsignaled requests are flushed with a completion, too */
         post(a, b, &(struct work){.id = i, .opcode = operations[i], .length = 5000});
     qp_fail(a->qp);
     ck_assert_int_eq(qp_state(a->qp), IBV_QPS_ERR);
@@ -58,7 +57,7 @@ START_TEST(error_state_flushes)
     expect_wc(a->recv_cq, 51, IBV_WC_WR_FLUSH_ERR);
     unsigned sent = count_packets(pair->network, 0, ROCE_NO_OPCODE);
     run(pair);
-    ck_assert_uint_eq(count_packets(pair->network, 0, ROCE_NO_OPCODE), sent); /* it says nothing any more */
+    ck_assert_uint_eq(count_packets(pair->network, 0, ROCE_NO_OPCODE), sent); /* nothing is sent any more */
     expect_none(a->send_cq);
     expect_none(a->recv_cq);
     pair_free(pair);
@@ -88,7 +87,7 @@ START_TEST(posting_before_its_time)
     ck_assert_int_eq(qp_state(spare.qp), IBV_QPS_RTS);
     ck_assert_int_eq(soft_destroy_qp(spare.qp), 0);
     run(pair);
-    expect_quiet(pair); /* destroying gives no completions */
+    expect_quiet(pair); /* destroying a queue pair causes no completions */
     ck_assert_uint_eq(network_packets(pair->network), 0);
     pair_free(pair);
 }
@@ -107,7 +106,7 @@ START_TEST(wrong_transitions_are_refused)
     spare.qp = qp_new(&spare, &setup);
     ck_assert_int_eq(qp_ready_to_send(spare.qp, 0, &setup), EINVAL); /* RESET -> RTS */
     ck_assert_int_eq(qp_ready_to_receive(&spare, spare.qp, 1, pair->end[1].qpn, 0, &setup), EINVAL);
-    /* RESET -> INIT without what INIT needs */
+    /* RESET -> INIT without the required attributes. */
     ck_assert_int_eq(
         modify(spare.qp, (struct ibv_qp_attr){.qp_state = IBV_QPS_INIT, .port_num = 1}, IBV_QP_STATE), EINVAL);
     ck_assert_int_eq(qp_init(spare.qp, ACCESS_ALL), 0);
@@ -177,7 +176,7 @@ START_TEST(query_tells_what_was_set)
 }
 END_TEST
 
-/* What is in use cannot be taken away. */
+/* Objects in use can't be destroyed. */
 START_TEST(objects_in_use_are_busy)
 {
     struct setup setup = setup_default();
@@ -234,7 +233,7 @@ START_TEST(unknown_types_are_refused)
     errno = 0;
     ck_assert_ptr_null(soft_create_cq(a->context, 0, NULL, NULL, 0));
     ck_assert_int_eq(errno, EINVAL);
-    /* A remote may write only where the owner may. */
+    /* A region that peers may write must be writable locally. */
     errno = 0;
     ck_assert_ptr_null(soft_reg_mr(a->pd, a->memory, 100, IBV_ACCESS_REMOTE_WRITE));
     ck_assert_int_eq(errno, EINVAL);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_transport_stray.c - packets that come too early, and what is said of them: a loss costs the sender once,
- * however often it is told of it; a stray packet costs a bounded while; and a stranger's costs nothing.
+ * test_transport_stray.c - packets ahead of the expected PSN, and the NAKs for them: a loss reduces the sender's window
+ * once, however many NAKs report it; a stray packet has a limited effect; and a packet of another host has none.
  */
 #include <string.h>
 #include "check/support/endpoints.h"
 
 #define MTU 1024
-#define PACKETS 2000 /* of the transfer that is disturbed */
+#define PACKETS 2000 /* packets of the transfer */
 #define LENGTH ((size_t)PACKETS * MTU)
 
 /* ---- The sender ---- */
 
-/* What the requester sends at once, when the ghost has answered this about its n-th request. */
+/* Returns how many packets the requester sends at once when its n-th request is answered like this. */
 static unsigned burst(struct pair *pair, uint32_t n, uint8_t syndrome)
 {
     struct end *a = &pair->end[0];
@@ -31,7 +31,7 @@ static unsigned burst(struct pair *pair, uint32_t n, uint8_t syndrome)
     return network_packets(pair->network);
 }
 
-/* Each NAK may have packets sent again, but they are all about the same flight: the window is cut once. */
+/* Each NAK may cause retransmissions, but they all concern the same flight: the window is halved once. */
 START_TEST(told_often)
 {
     struct setup setup = setup_default();
@@ -50,7 +50,7 @@ START_TEST(told_often)
 
         expect(again == 0 || again == first, "%u packets, %u after the first", again, first);
     }
-    /* In the same flight, but further on: what it lost there it lost at the same time. */
+    /* In the same flight, but further on: that was lost at the same time. */
     second = burst(pair, first / 2, SYNDROME_SEQUENCE);
     expect(second == 0 || second >= first / 2, "%u packets, %u before", second, first);
     qp_fail(pair->end[0].qp);
@@ -58,7 +58,7 @@ START_TEST(told_often)
 }
 END_TEST
 
-/* A loss in a later flight is another one. */
+/* A loss in a later flight counts again. */
 START_TEST(lost_again)
 {
     struct setup setup = setup_default();
@@ -70,7 +70,7 @@ START_TEST(lost_again)
     post(&pair->end[0], &pair->end[1], &(struct work){.opcode = IBV_WR_RDMA_WRITE, .length = LENGTH});
     flight = network_packets(pair->network);
     sent = burst(pair, 0, SYNDROME_SEQUENCE);
-    while (acknowledged < flight) { /* what was sent again, and then the next packets */
+    while (acknowledged < flight) { /* the retransmissions, and then the next packets */
         acknowledged = sent;
         sent += burst(pair, acknowledged - 1, SYNDROME_ACK);
     }
@@ -82,11 +82,11 @@ START_TEST(lost_again)
 }
 END_TEST
 
-/* ---- Beside a transfer ---- */
+/* ---- During a transfer ---- */
 
 enum disturbance { NONE, STRANGER, STRAY };
 
-/* A packet for the transfer's receiver that is so many PSNs ahead of its first. */
+/* A packet for the receiver of the transfer that is `ahead` PSNs after its first. */
 static void inject_ahead(struct pair *pair, enum disturbance disturbance, uint32_t ahead)
 {
     uint8_t packet[ROCE_MAX], payload[MTU] = {0xee};
@@ -107,8 +107,8 @@ static void inject_ahead(struct pair *pair, enum disturbance disturbance, uint32
     network_inject_on(pair->network, 1, &path, packet, length);
 }
 
-/* A transfer, with so many packets from elsewhere for each that goes through the network. Returns how long it
- * took, in ns; *packets: sent by either. */
+/* A transfer with one injected packet for every `every` packets of the network. Returns its duration in ns, and in
+ * *packets the number of packets that both ends sent. */
 static uint64_t transfer(enum disturbance disturbance, unsigned every, unsigned *packets)
 {
     struct setup setup = setup_default();
@@ -138,7 +138,7 @@ static uint64_t transfer(enum disturbance disturbance, unsigned every, unsigned 
     return took;
 }
 
-/* Of a stranger's packets nothing is to be seen. */
+/* Packets from another address have no effect. */
 START_TEST(strangers)
 {
     unsigned packets, disturbed;
@@ -149,8 +149,8 @@ START_TEST(strangers)
 }
 END_TEST
 
-/* Strays that look like the peer's cost a NAK, and some packets that are sent twice: not the connection, nor
- * its pace for long. */
+/* Stray packets that look like the peer's cause a NAK and some retransmissions; the connection survives, and is not
+ * slow for long. */
 START_TEST(strays)
 {
     unsigned packets, disturbed;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_transport_sweep.c - every way of losing, doubling and reordering the first packets of a conversation.
+ * test_transport_sweep.c - every way to lose, duplicate and reorder the first packets of a conversation.
  *
  * Whatever the network does to the first eight packets, the data arrive once, in order and complete, with all
- * completions and no other. A failure prints the mask and the packets of that conversation.
+ * completions and no others. A failure prints the mask and the packets of that conversation.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "check/support/endpoints.h"
 
-#define FIRST 8 /* packets of a conversation that the script may touch */
+#define FIRST 8 /* packets of a conversation that the script may affect */
 
-/* What becomes of a packet. `fates` has two bits for each of the first packets of the conversation, or (by way)
- * one bit for each of the first of both directions. */
+/* The fates of packets. `fates` has two bits for each of the first packets of the conversation, or (by_way) one bit for
+ * each of the first ones of both directions. */
 struct mask {
     uint32_t fates;
     bool by_way;
@@ -31,7 +31,7 @@ static enum fate by_mask(void *arg, const struct packet *packet)
     return FATE_DELIVER;
 }
 
-/* ---- The conversation: what a does to b, and meanwhile b to a ---- */
+/* ---- The conversation: requests of a to b, and of b to a at the same time ---- */
 
 enum { SEND_LENGTH = 300, WRITE_LENGTH = 200, READ_LENGTH = 600, SHORT_LENGTH = 5, BACK_LENGTH = 100 };
 enum {
@@ -51,7 +51,7 @@ static void begin(struct pair *pair)
     post_receive(b, 1, RECEIVED, 1000);
     post_receive(b, 2, 0, 0);
     post_receive(b, 3, RECEIVED_SHORT, 1000);
-    post_receive(b, 4, 0, 8); /* one more, that nothing may take */
+    post_receive(b, 4, 0, 8); /* one more, which no message may consume */
     post_receive(a, 5, RECEIVED_BACK, 1000);
     post_receive(a, 6, 0, 8);
     post(a, b,
@@ -112,7 +112,7 @@ static bool nothing_beside(struct pair *pair)
            !memcmp(a + RECEIVED_BACK + BACK_LENGTH, zero, 1024 - BACK_LENGTH);
 }
 
-/* The conversation that a failure is about. */
+/* The conversation to print after a failure. */
 static struct pair *current;
 static struct mask mask;
 
@@ -130,7 +130,7 @@ static struct pair *begin_sweep(bool pull)
     setup.pull = pull;
     setup.send_depth = setup.recv_depth = 8;
     setup.cqe = 32;
-    setup.psn[0] = 0xfffffe; /* the second packet is the last before the PSN wraps around */
+    setup.psn[0] = 0xfffffe; /* the second packet has the last PSN before it wraps around */
     setup.psn[1] = 0xffffff;
     struct pair *pair = pair_new(&setup);
     fill(pair->end[0].memory, 1024, 1);
@@ -158,8 +158,8 @@ static void converse(struct pair *pair)
     expect(nothing_beside(pair), "something was written beside the data");
 }
 
-/* One kind of mishap, for each of the first eight packets of both directions independently: 65,536 masks. The
- * packets are handed to the engines, or (pull) fetched by them in batches that are cut anywhere. */
+/* One kind of fault, for each of the first eight packets of both directions independently: 65,536 masks. The packets
+ * are passed to the engines, or (pull) the engines fetch them in batches of any size. */
 static const struct {
     enum fate kind;
     bool pull;
@@ -180,8 +180,8 @@ START_TEST(one_kind_in_both_directions)
 }
 END_TEST
 
-/* The whole product: each of the first eight packets is delivered, lost, doubled or delayed. In slices of a
- * test each, handed and fetched in turn. */
+/* All combinations: each of the first eight packets is delivered, lost, duplicated or delayed. Split into one test for
+ * each slice; packets are passed and fetched alternately. */
 #define SLICES 8
 
 START_TEST(four_fates_for_eight_packets)

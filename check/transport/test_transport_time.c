@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_time.c - time-outs and retries, receiver-not-ready, sequence errors: when, how often, then
- * what. */
+/* test_transport_time.c - timeouts and retries, and sequence errors: when, how often, and what follows. */
 #include <string.h>
 #include "check/support/endpoints.h"
 
 #define MS 1000000ull
 
-/* The local ACK timeout of verbs: a retry comes after no less than T and no more than 4 T. */
+/* The local ACK timeout of verbs: a retry comes no earlier than T and no later than 4 T. */
 static uint64_t ack_timeout(uint8_t code)
 {
     return 4096ull << code;
 }
 
-/* What the network does, and whom it spares. */
+/* Which packets the network loses. */
 struct rule {
-    int from;        /* packets of this node, -1: of both */
-    unsigned spared; /* so many of them are delivered before */
-    unsigned most;   /* and so many are lost */
+    int from;        /* packets of this node; -1: of both */
+    unsigned spared; /* number of packets that are delivered before */
+    unsigned most;   /* number of packets that are lost */
     unsigned seen, lost;
 };
 
@@ -33,8 +32,7 @@ static enum fate lose(void *arg, const struct packet *packet)
 
 /* ---- ACK timeout and retry count ---- */
 
-/* Transmissions of the packet with this PSN are so many, T to 4 T apart; the error comes T to 4 T after the
- * last. */
+/* Expects `count` transmissions of the packet with this PSN, T to 4 T apart, and the error T to 4 T after the last. */
 static void check_transmissions(struct pair *pair, uint32_t psn, unsigned count)
 {
     uint64_t timeout = ack_timeout(pair->setup.timeout);
@@ -79,7 +77,7 @@ START_TEST(retries_then_error)
 }
 END_TEST
 
-/* The InfiniBand Test Specification's C9-142: a READ that nobody answers. */
+/* C9-142 of the InfiniBand Test Specification: a READ that is not answered. */
 START_TEST(outstanding_request_timeout_c9_142)
 {
     struct setup setup = setup_default();
@@ -101,7 +99,7 @@ START_TEST(outstanding_request_timeout_c9_142)
 }
 END_TEST
 
-/* Time-out 0: nothing is ever sent again by itself. A later request shows the gap all the same. */
+/* Timeout 0: nothing is retransmitted without a NAK. A later request reveals the gap. */
 START_TEST(timeout_zero_never_fires)
 {
     struct setup setup = setup_default();
@@ -123,7 +121,7 @@ START_TEST(timeout_zero_never_fires)
 }
 END_TEST
 
-/* Each packet of a message is lost as often as the retry count allows: progress refills the counter. */
+/* Each packet of a message is lost as often as the retry count permits: progress resets the counter. */
 static enum fate lose_each_twice(void *arg, const struct packet *packet)
 {
     uint8_t *lost = arg;
@@ -158,7 +156,7 @@ START_TEST(progress_refills_the_retry_count)
 }
 END_TEST
 
-/* Nothing is outstanding: no timer runs. One is: exactly one does, and it is put back by an acknowledgement. */
+/* Without outstanding requests no timer runs. With one, a single timer runs, and an acknowledgement stops it. */
 START_TEST(no_timer_when_idle)
 {
     struct setup setup = setup_default();
@@ -178,7 +176,7 @@ START_TEST(no_timer_when_idle)
 }
 END_TEST
 
-/* Acknowledgements are lost: the responder sees duplicates, says so again, and executes nothing twice. */
+/* Acknowledgements are lost: the responder acknowledges the duplicates again, and executes nothing twice. */
 START_TEST(lost_acknowledgement)
 {
     struct setup setup = setup_default();
@@ -216,7 +214,7 @@ START_TEST(sequence_error_retransmits_at_once)
     expect_done(a->send_cq, 1, IBV_WC_RDMA_WRITE);
     expect(filled(b->memory, 10 * 1024, 2), "the data differ");
     ck_assert_uint_lt(network_now(pair->network) - start, ack_timeout(setup.timeout));
-    ck_assert_uint_eq(counters_of(b).naks_sent, 1); /* once for the gap, not for each packet behind it */
+    ck_assert_uint_eq(counters_of(b).naks_sent, 1); /* one for the gap, not one for each packet behind it */
     ck_assert_uint_eq(counters_of(a).naks_received, 1);
     ck_assert_uint_eq(counters_of(a).timeouts, 0);
     for (unsigned i = 0; i < network_packets(pair->network); i++) {
@@ -231,7 +229,7 @@ START_TEST(sequence_error_retransmits_at_once)
 }
 END_TEST
 
-/* ---- The link says that it lost packets ---- */
+/* ---- The link reports lost packets ---- */
 
 static void overflow_at(struct end *end, in_port_t port)
 {
@@ -246,7 +244,7 @@ static void overflow(struct end *end)
     overflow_at(end, 0);
 }
 
-/* The tail of a message is lost, so nothing shows the gap; no time-out is waited for. */
+/* The end of a message is lost, so no later packet reveals the gap; the repetition does not wait for a timeout. */
 START_TEST(overflow_asks_again_at_once)
 {
     struct setup setup = setup_default();
@@ -266,7 +264,7 @@ START_TEST(overflow_asks_again_at_once)
     struct end *requester = _i < 2 ? a : b;
     expect_none(requester->send_cq);
     network_set_script(pair->network, NULL, NULL);
-    overflow(_i == 0 ? b : _i == 1 ? a : requester); /* the responder, or the requester, lost something */
+    overflow(_i == 0 ? b : _i == 1 ? a : requester); /* the responder, or the requester, has lost packets */
     run(pair);
     expect_wc(requester->send_cq, 1, IBV_WC_SUCCESS);
     ck_assert_uint_lt(network_now(pair->network) - start, ack_timeout(setup.timeout));
@@ -301,7 +299,7 @@ START_TEST(overflow_with_nothing_missing)
 }
 END_TEST
 
-/* What was dropped at one port of the receiver's was not lost by whoever sends to another. */
+/* Packets lost at one port of the receiver are not those of a peer that sends to another port. */
 START_TEST(overflow_at_a_port)
 {
     struct setup setup = setup_default();
@@ -309,7 +307,7 @@ START_TEST(overflow_at_a_port)
     struct end *a = &pair->end[0], *b = &pair->end[1];
     struct soft_path path;
     network_path(pair->network, b->node, a->node, &path);
-    path.local.in.sin_port = htons(1000); /* at the same place in sockaddr_in6 */
+    path.local.in.sin_port = htons(1000); /* at the same offset in sockaddr_in6 */
     soft_set_path(b->qp, &path);
     network_set_script(pair->network, lose, &(struct rule){.from = 0, .spared = 5, .most = 5});
     post(a, b,

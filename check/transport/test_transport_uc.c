@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_uc.c - unreliable connections: whole messages or none, in order, and never a word back. */
+/*
+ * test_transport_uc.c - unreliable connections: messages arrive whole or not at all, in order, and nothing is sent
+ * back.
+ */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -21,7 +24,7 @@ static const size_t lengths[] = {0, 1, 100, MTU, MTU + 1, 3 * MTU, 40000};
 #define OPERATIONS (int)(sizeof operations / sizeof *operations)
 #define LENGTHS (int)(sizeof lengths / sizeof *lengths)
 
-/* One message of each kind and length; what the wire carried; nothing came back. */
+/* A message of each kind and length; its packets; and no answer. */
 START_TEST(delivers)
 {
     struct setup setup = uc_setup();
@@ -36,7 +39,8 @@ START_TEST(delivers)
     post(a, b,
          &(struct work){
              .id = 1, .opcode = opcode, .length = length, .imm = 0xabcd1234, .flags = IBV_SEND_SIGNALED});
-    expect_done(a->send_cq, 1, write ? IBV_WC_RDMA_WRITE : IBV_WC_SEND); /* it has left: that is all we know */
+    /* The message was sent; more is not known. */
+    expect_done(a->send_cq, 1, write ? IBV_WC_RDMA_WRITE : IBV_WC_SEND);
     run(pair);
     if (opcode != IBV_WR_RDMA_WRITE) {
         struct ibv_wc wc = expect_wc(b->recv_cq, 20, IBV_WC_SUCCESS);
@@ -66,7 +70,7 @@ static enum fate drop_one(void *arg, const struct packet *packet)
     return packet->number == *(unsigned *)arg ? FATE_DROP : FATE_DELIVER;
 }
 
-/* Of three messages of three packets, the packet `_i` is lost, and its message with it; the others come. */
+/* Of three messages of three packets each, packet `_i` is lost, and with it its message; the others arrive. */
 START_TEST(a_gap_loses_one_message)
 {
     struct setup setup = uc_setup();
@@ -98,7 +102,7 @@ START_TEST(a_gap_loses_one_message)
 }
 END_TEST
 
-/* A message for which no receive is posted is lost, and the next one is not. */
+/* A message without a posted receive is lost, and the next one is not. */
 START_TEST(no_receive_loses_the_message)
 {
     struct setup setup = uc_setup();
@@ -111,12 +115,12 @@ START_TEST(no_receive_loses_the_message)
     run(pair);
     ck_assert_uint_eq(expect_wc(b->recv_cq, 20, IBV_WC_SUCCESS).byte_len, 2000);
     expect_quiet(pair);
-    ck_assert_uint_eq(counters_of(b).unready, 1); /* of which three packets came */
+    ck_assert_uint_eq(counters_of(b).unready, 1); /* counted once, although three packets arrived */
     pair_free(pair);
 }
 END_TEST
 
-/* So too when it has arrived and nobody has looked at it: the receive came later. */
+/* The same if it has arrived but was not processed yet: the receive was posted later. */
 START_TEST(a_receive_posted_later_is_too_late)
 {
     struct setup setup = uc_setup();
@@ -132,7 +136,7 @@ START_TEST(a_receive_posted_later_is_too_late)
 }
 END_TEST
 
-/* What the sender got wrong is dropped; the connection goes on. */
+/* An invalid request is dropped; the connection continues. */
 START_TEST(wrong_key_is_dropped)
 {
     struct setup setup = uc_setup();
@@ -155,8 +159,8 @@ START_TEST(wrong_key_is_dropped)
 }
 END_TEST
 
-/* A message that does not fit is dropped, and the receive is there for the next; unless it is a shared queue's,
- * which can't take it back. */
+/* A message that is too long for its receive is dropped, and the receive is used for the next one; but a receive of a
+ * shared queue can't be put back, and fails. */
 START_TEST(short_receive)
 {
     struct setup setup = uc_setup();
@@ -176,7 +180,7 @@ START_TEST(short_receive)
 }
 END_TEST
 
-/* A wrong key of the sender's own stops its send queue alone; it goes on after SQE -> RTS. */
+/* A wrong local key stops only the send queue (SQE); it continues after SQE -> RTS. */
 START_TEST(send_queue_error)
 {
     struct setup setup = uc_setup();
@@ -191,7 +195,7 @@ START_TEST(send_queue_error)
     expect_wc(a->send_cq, 1, IBV_WC_LOC_PROT_ERR);
     expect_wc(a->send_cq, 2, IBV_WC_WR_FLUSH_ERR);
     ck_assert_int_eq(qp_state(a->qp), IBV_QPS_SQE);
-    post(b, a, &(struct work){.opcode = IBV_WR_SEND, .length = 100}); /* it still receives */
+    post(b, a, &(struct work){.opcode = IBV_WR_SEND, .length = 100}); /* the queue pair still receives */
     run(pair);
     expect_wc(a->recv_cq, 10, IBV_WC_SUCCESS);
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_SQE};
@@ -206,7 +210,7 @@ START_TEST(send_queue_error)
 }
 END_TEST
 
-/* A file whose pages go while a message is half sent fails that message. */
+/* A file is truncated while a message from it is half sent: that message fails. */
 START_TEST(pages_that_are_gone)
 {
     struct setup setup = uc_setup();
@@ -255,7 +259,7 @@ START_TEST(has_no_reads_and_no_reliable_attributes)
 }
 END_TEST
 
-/* A burst of messages far longer than any window, at once. */
+/* A message that is far longer than any window, sent at once. */
 START_TEST(long_messages)
 {
     struct setup setup = uc_setup();

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_ud.c - unreliable datagrams: address handles, the header before the payload, Q_Keys, lengths.
- */
+/* test_transport_ud.c - unreliable datagrams: address handles, the GRH before the payload, Q_Keys, lengths. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
@@ -28,7 +27,7 @@ static struct ibv_ah *handle_to(struct end *from, const struct end *to)
     return ah;
 }
 
-/* A datagram in one line. */
+/* The parameters of a datagram. */
 struct datagram {
     uint64_t id;
     struct ibv_ah *ah;
@@ -66,7 +65,7 @@ static void send_datagram(struct end *from, const struct datagram *datagram)
 static const size_t lengths[] = {0, 1, 3, 64, 1000, 4096};
 #define LENGTHS (int)(sizeof lengths / sizeof *lengths)
 
-/* The GRH says who sent, to whom, and how much: as an IPv6 header, or as an IPv4 one in its second half. */
+/* The GRH contains source, destination and length: as an IPv6 header, or as an IPv4 header in its second half. */
 static void expect_header(const uint8_t *grh, const struct pair *pair, size_t udp)
 {
     union ibv_gid from, to;
@@ -134,7 +133,7 @@ START_TEST(delivers)
 }
 END_TEST
 
-/* The answer finds its way by what came with the datagram. */
+/* A reply can be sent with what the completion and the GRH contain. */
 START_TEST(answers_by_completion)
 {
     struct setup setup = ud_setup();
@@ -165,8 +164,8 @@ START_TEST(answers_by_completion)
 }
 END_TEST
 
-/* A wrong Q_Key: dropped, counted, and the receive is there for the next. With the upper bit set it is the
- * sender's own that goes out. */
+/* A datagram with a wrong Q_Key is dropped and counted, and the receive is used for the next one. If the remote Q_Key
+ * has its upper bit set, the sender's own Q_Key is sent. */
 START_TEST(qkeys)
 {
     struct setup setup = ud_setup();
@@ -217,8 +216,8 @@ START_TEST(too_long_is_not_sent)
 }
 END_TEST
 
-/* The header needs its place too. What does not fit is dropped, and the receive is there for the next; unless
- * it is a shared queue's, which can't take it back. */
+/* The GRH needs space, too. A datagram that is too long is dropped, and the receive is used for the next one; but a
+ * receive of a shared queue can't be put back, and fails. */
 START_TEST(short_receive)
 {
     struct setup setup = ud_setup();
@@ -241,7 +240,7 @@ START_TEST(short_receive)
 }
 END_TEST
 
-/* Nobody has posted a receive: lost. */
+/* Without a posted receive a datagram is lost. */
 START_TEST(no_receive_loses_it)
 {
     struct setup setup = ud_setup();
@@ -298,7 +297,7 @@ START_TEST(what_is_refused)
 }
 END_TEST
 
-/* A file whose pages go before they are sent: its datagram alone fails, not one that has left. */
+/* A file is truncated before its datagram is sent: only that one fails, not an earlier one. */
 START_TEST(pages_that_are_gone)
 {
     struct setup setup = ud_setup();
@@ -334,7 +333,7 @@ START_TEST(pages_that_are_gone)
 }
 END_TEST
 
-/* Received into one: the receive fails, as one without a region does. */
+/* The receive's memory is such a file: the receive fails, as without a region. */
 START_TEST(received_into_pages_that_are_gone)
 {
     struct setup setup = ud_setup();
@@ -348,7 +347,7 @@ START_TEST(received_into_pages_that_are_gone)
     file.mr = soft_reg_mr(b->pd, file.memory, 8192, IBV_ACCESS_LOCAL_WRITE);
     ck_assert_ptr_nonnull(file.mr);
     post_receive(&file, 20, 0, 1000);
-    post_receive(&file, 21, 4096 - GRH * _i, 1000); /* with or without room for the header */
+    post_receive(&file, 21, 4096 - GRH * _i, 1000); /* with or without space for the GRH */
     struct datagram datagram = {.id = 1, .ah = ah, .qpn = b->qpn, .qkey = QKEY, .length = 100};
     fill(a->memory, 100, 3);
     ck_assert_int_eq(ftruncate(fd, 4096), 0);
@@ -368,7 +367,7 @@ START_TEST(received_into_pages_that_are_gone)
 }
 END_TEST
 
-/* The payload of an inline datagram, and its address handle, are the caller's again at once. */
+/* The payload of an inline datagram and its address handle may be reused at once. */
 START_TEST(inline_and_gone)
 {
     struct setup setup = ud_setup();

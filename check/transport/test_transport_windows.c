@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_windows.c - memory windows of type 1: what a bind opens, to whom, and until when. */
+/* test_transport_windows.c - memory windows of type 1: what a bind permits, to which peer, and until when. */
 #include <errno.h>
 #include <string.h>
 #include "check/support/endpoints.h"
 
 #define READS IBV_ACCESS_REMOTE_READ
 #define WRITES IBV_ACCESS_REMOTE_WRITE
-#define AT 1000 /* the window in the region */
+#define AT 1000 /* offset of the window in the region */
 #define LENGTH 3000
 
-/* A pair whose second end has a region that is the peer's only by windows. */
+/* A pair whose second end's region is accessible to the peer only through windows. */
 static struct pair *pair_with(unsigned access)
 {
     struct setup setup = setup_default();
@@ -46,7 +46,7 @@ static void bind_ok(struct pair *pair, struct ibv_mw *mw, size_t at, size_t leng
     ck_assert_uint_eq(mw->rkey & ~0xffu, before & ~0xffu);
 }
 
-/* One request of the first end by this key. */
+/* Posts a request of the first end with this key. */
 static void ask(struct pair *pair, uint32_t rkey, enum ibv_wr_opcode opcode, size_t at, size_t length,
                 enum ibv_wc_status status)
 {
@@ -65,7 +65,7 @@ static void end_with(struct pair *pair, struct ibv_mw *mw)
     pair_free(pair);
 }
 
-/* The device says what it has. */
+/* The device attributes contain memory windows. */
 START_TEST(attributes)
 {
     struct pair *pair = pair_with(ACCESS_ALL);
@@ -78,7 +78,7 @@ START_TEST(attributes)
 }
 END_TEST
 
-/* All of the window can be written and read, though the region itself is closed. */
+/* The peer can write and read the whole window, although the region itself is not accessible. */
 START_TEST(opens_its_range)
 {
     struct pair *pair = pair_with(IBV_ACCESS_LOCAL_WRITE);
@@ -116,7 +116,7 @@ static const struct {
     {AT, LENGTH, IBV_WR_RDMA_READ, WRITES},
 };
 
-/* Not a byte besides, and nothing but what it was bound for. */
+/* No byte outside, and no operation that the bind does not permit. */
 START_TEST(opens_nothing_else)
 {
     struct pair *pair = pair_with(ACCESS_ALL);
@@ -132,7 +132,7 @@ START_TEST(opens_nothing_else)
 }
 END_TEST
 
-/* Unless a bind says so, for atomics too. */
+/* Atomics need their own permission in the bind. */
 START_TEST(atomics)
 {
     bool allowed = _i == 1;
@@ -159,7 +159,7 @@ START_TEST(atomics)
 }
 END_TEST
 
-/* With the next bind the last key is gone: elsewhere, to the same place, or of nothing. */
+/* The next bind invalidates the old key: elsewhere, at the same place, or with length 0. */
 START_TEST(bound_anew)
 {
     static const size_t lengths[] = {LENGTH, 100, 0};
@@ -175,7 +175,7 @@ START_TEST(bound_anew)
 }
 END_TEST
 
-/* Before it is bound, and once it is gone. */
+/* Before the first bind, and after deallocation. */
 START_TEST(unbound)
 {
     struct pair *pair = pair_with(ACCESS_ALL);
@@ -193,7 +193,8 @@ START_TEST(unbound)
 }
 END_TEST
 
-/* A region stays, as it is, while a window is bound to it; a window keeps its domain. */
+/* A region can't be deregistered or changed while a window is bound to it, and a domain not freed while it has a
+ * window. */
 START_TEST(region_is_held)
 {
     struct pair *pair = pair_with(ACCESS_ALL);
@@ -229,7 +230,8 @@ END_TEST
 
 enum { NOT_BINDABLE, NOT_WRITABLE, BELOW, BEHIND, FOREIGN_QP, REGION_GONE, FAILURES };
 
-/* What only its turn can tell: the bind fails, and with it the queue pair; the window is as it was. */
+/* Errors that are found only when the bind is executed: the bind fails, and with it the queue pair; the window is
+ * unchanged. */
 START_TEST(bind_fails)
 {
     struct setup setup = setup_default();
@@ -276,7 +278,7 @@ START_TEST(bind_fails)
 }
 END_TEST
 
-/* A window is that of its domain's queue pairs only. */
+/* A window gives access only through queue pairs of its protection domain. */
 START_TEST(other_domain)
 {
     struct pair *pair = pair_with(ACCESS_ALL);
@@ -298,7 +300,7 @@ START_TEST(other_domain)
 }
 END_TEST
 
-/* In its turn: behind what was posted before, and before what is posted behind. */
+/* A bind is executed in order: after requests that were posted before it, and before those posted after it. */
 START_TEST(in_order)
 {
     struct pair *pair = pair_with(ACCESS_ALL);
@@ -323,7 +325,7 @@ START_TEST(in_order)
 }
 END_TEST
 
-/* A window's key is none for memory of the sender's own. */
+/* A window's key is not valid for local memory. */
 START_TEST(no_local_key)
 {
     struct pair *pair = pair_with(ACCESS_ALL);
@@ -339,7 +341,7 @@ START_TEST(no_local_key)
 }
 END_TEST
 
-/* What the call itself can tell. */
+/* Errors that the call itself finds. */
 START_TEST(refused_at_once)
 {
     struct pair *pair = pair_with(ACCESS_ALL);

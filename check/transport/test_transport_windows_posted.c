@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_windows_posted.c - memory windows of type 2, which work requests bind and invalidate;
- * addresses that begin at zero. */
+/*
+ * test_transport_windows_posted.c - memory windows of type 2, which work requests bind and invalidate; and zero-based
+ * addresses.
+ */
 #include <errno.h>
 #include <string.h>
 #include "check/support/windows.h"
@@ -19,7 +21,7 @@ END_TEST
 
 /* ---- Binding ---- */
 
-/* With the key that was asked for; and again once it was invalidated, under the same key or another. */
+/* Bound with the requested key, invalidated, and bound again, with the same key or another. */
 START_TEST(opens_and_closes)
 {
     struct pair *pair = windows_pair(setup_default());
@@ -37,14 +39,14 @@ START_TEST(opens_and_closes)
         expect_byte(b->memory + AT + LENGTH, b->size - AT - LENGTH, 0x33);
         window_ask(pair, mw->rkey, IBV_WR_RDMA_READ, at, LENGTH, IBV_WC_SUCCESS);
         invalidate_ok(pair, mw->rkey);
-        invalidate_ok(pair, mw->rkey); /* once more is no error */
+        invalidate_ok(pair, mw->rkey); /* invalidating it again is no error */
     }
     window_read(pair, mw->rkey, IBV_WC_REM_ACCESS_ERR);
     windows_end(pair, mw);
 }
 END_TEST
 
-/* The upper 24 bits of the key that is asked for are ignored, as by adapters: the window keeps its own. */
+/* The upper 24 bits of the requested key are ignored, as by adapters: the window keeps its own. */
 START_TEST(keeps_its_upper_bits)
 {
     struct pair *pair = windows_pair(setup_default());
@@ -79,7 +81,7 @@ static const struct {
 };
 #define REFUSALS (sizeof refusals / sizeof *refusals)
 
-/* The same with addresses from zero on. */
+/* The same for zero-based windows. */
 START_TEST(opens_nothing_else)
 {
     struct pair *pair = windows_pair(setup_default());
@@ -97,7 +99,7 @@ START_TEST(opens_nothing_else)
 }
 END_TEST
 
-/* To the peer of the queue pair that has bound it, and to no other: not of one in the same domain. */
+/* A window gives access only through the queue pair that bound it, not through others of the domain. */
 START_TEST(of_one_queue_pair)
 {
     struct pair *pair = windows_pair(setup_default());
@@ -113,7 +115,7 @@ START_TEST(of_one_queue_pair)
         run(pair);
         expect_wc(b->send_cq, 77, IBV_WC_MW_BIND_ERR);
     }
-    /* It goes: the window is closed, and may be bound by another. */
+    /* Destroying that queue pair invalidates the window, which may then be bound by another. */
     ck_assert_int_eq(soft_destroy_qp(other.qp), 0);
     if (_i == 2) {
         bind_ok(pair, mw, 1, AT, LENGTH, READS);
@@ -139,7 +141,7 @@ enum {
     BIND_FAILURES
 };
 
-/* Only its turn can tell: the bind fails, and with it the queue pair. */
+/* Errors that are found only when the bind is executed: the bind fails, and with it the queue pair. */
 START_TEST(bind_fails)
 {
     struct pair *pair = windows_pair(setup_default());
@@ -205,9 +207,9 @@ START_TEST(refused_at_once)
 }
 END_TEST
 
-/* ---- From zero on ---- */
+/* ---- Zero-based addresses ---- */
 
-/* A window's: not its place in the region. */
+/* Addresses count from the window's start, not from the region's. */
 START_TEST(window_from_zero)
 {
     struct pair *pair = windows_pair(setup_default());
@@ -226,14 +228,14 @@ START_TEST(window_from_zero)
     memcpy(&word, b->memory + AT + 16, 8);
     ck_assert_uint_eq(word, 42);
     invalidate_ok(pair, mw->rkey);
-    /* The address is aligned, its memory is not. */
+    /* The address is aligned, the memory is not. */
     bind_ok(pair, mw, 2, AT + 1, LENGTH, IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED);
     window_ask(pair, mw->rkey, IBV_WR_ATOMIC_FETCH_AND_ADD, 16, 8, IBV_WC_REM_ACCESS_ERR);
     windows_end(pair, mw);
 }
 END_TEST
 
-/* A region's: for its own requests as for the peer's. */
+/* A zero-based region: for local requests as for the peer's. */
 START_TEST(region_from_zero)
 {
     struct pair *pair = windows_pair(setup_default());

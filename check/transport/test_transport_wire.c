@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_wire.c - what the engine asks of its link, and when: opening, pulling, the application's
- * attention. */
+/*
+ * test_transport_wire.c - when the engine calls its wire and link: opening, receiving, and reports that the application
+ * polls.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -9,15 +11,15 @@
 #define SLOTS 64
 #define TRAILER 4
 
-/* A link to itself that holds packets until the engine comes for them. Guarded by the context's lock. */
+/* A link to itself that holds packets until the engine receives them. Guarded by the context's lock. */
 struct loop {
-    struct soft_wire wire; /* first */
+    struct soft_wire wire; /* must be the first member */
     struct soft_link link;
     struct soft_clock clock;
     uint64_t now;
     int opened, open_error, pulled, attended;
     unsigned count;
-    bool deaf; /* what is sent is lost */
+    bool deaf; /* packets that are sent are lost */
     struct soft_path path;
     struct {
         size_t length;
@@ -34,7 +36,7 @@ static void loop_send(struct soft_link *link, const struct soft_path *path, uint
                       size_t stride)
 {
     struct loop *loop = (struct loop *)((char *)link - offsetof(struct loop, link));
-    (void)path; /* here and there are one */
+    (void)path; /* source and destination are the same */
     for (size_t at = 0; at < length && !loop->deaf; at += stride) {
         size_t piece = (length - at < stride ? length - at : stride) - TRAILER;
         expect(loop->count < SLOTS && piece <= ROCE_MAX, "the loop is full");
@@ -167,12 +169,12 @@ START_TEST(failure_to_open)
     ck_assert_ptr_null(soft_create_qp(end.pd, &attr));
     ck_assert_int_eq(errno, EMFILE);
     loop.open_error = 0;
-    connect_both(); /* the next attempt opens it */
+    connect_both(); /* the next attempt opens the wire */
     ck_assert_int_eq(loop.opened, 2);
 }
 END_TEST
 
-/* Nobody but the application: its polling takes packets in, answers them, and finds what came of it. */
+/* Without a service thread: the application's polling receives packets, answers them, and finds the completions. */
 START_TEST(polling_drives_the_device)
 {
     struct ibv_wc wc;
@@ -188,7 +190,7 @@ START_TEST(polling_drives_the_device)
 }
 END_TEST
 
-/* What is in the queue already costs no look at the link. */
+/* A poll that finds completions in the queue does not call the link. */
 START_TEST(completions_that_are_there_come_first)
 {
     struct ibv_wc wc;
@@ -240,7 +242,7 @@ START_TEST(progress_counts_packets)
 }
 END_TEST
 
-/* Time-outs fire in the poll that finds them due. */
+/* A timeout expires in the first poll after its time. */
 START_TEST(polling_runs_timers)
 {
     struct ibv_wc wc;
@@ -270,8 +272,8 @@ static uint64_t deadline_now(void)
     return deadline;
 }
 
-/* Where nothing can be lost a timer starts when somebody asks what to wait for: none for what has been answered
- * by then, and whoever never answers is given up after all retries all the same. Nothing is sent again. */
+/* On a lossless link the retry timer starts only when the deadline is queried. It does not run for requests that were
+ * acknowledged by then, and a peer that never answers is given up after all retries. Nothing is retransmitted. */
 START_TEST(silence_where_nothing_is_lost)
 {
     const struct setup setup = setup_default();
@@ -282,7 +284,7 @@ START_TEST(silence_where_nothing_is_lost)
     loop.path.link = &loop.link;
     connect_both();
     post_write(1, 4);
-    loop.now += 100 * step; /* nobody has asked: none of this counts */
+    loop.now += 100 * step; /* the deadline was not queried, so this time does not count */
     ck_assert_int_eq(ibv_poll_cq(end.send_cq, 1, &wc), 0);
     expect_done(end.send_cq, 1, IBV_WC_RDMA_WRITE);
     ck_assert_uint_eq(deadline_now(), NEVER_NS);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_transport_xrc.c - extended connections: what is on the wire, loss, and requests that name the wrong
- * queue. */
+/*
+ * test_transport_xrc.c - extended reliable connections (XRC): packet formats, loss, and requests with wrong shared
+ * receive queue numbers.
+ */
 #include <errno.h>
 #include <string.h>
 #include "check/support/endpoints.h"
@@ -18,7 +20,7 @@ static struct pair *xrc_pair(void)
 
 #define ADDED 3
 
-/* One request of a's. */
+/* Posts one request of a. */
 static void ask(struct pair *pair, enum ibv_wr_opcode opcode, size_t length)
 {
     struct end *a = &pair->end[0], *b = &pair->end[1];
@@ -36,12 +38,12 @@ static void ask(struct pair *pair, enum ibv_wr_opcode opcode, size_t length)
         post(a, b, &(struct work){.id = 1, .opcode = opcode, .length = length, .flags = IBV_SEND_SIGNALED});
 }
 
-/* ---- On the wire ---- */
+/* ---- Packet formats ---- */
 
 static const struct shape {
     enum ibv_wr_opcode opcode;
     enum roce_opcode first, only;
-    size_t headers; /* of the only packet, behind BTH and XRCETH */
+    size_t headers; /* bytes of the single packet's headers behind BTH and XRCETH */
 } shapes[] = {
     {IBV_WR_SEND, SEND_FIRST, SEND_ONLY, 0},
     {IBV_WR_SEND_WITH_IMM, SEND_FIRST, SEND_ONLY_IMM, ROCE_IMM},
@@ -52,7 +54,7 @@ static const struct shape {
 };
 #define SHAPES (int)(sizeof shapes / sizeof *shapes)
 
-/* Each request names the queue right behind the BTH: a byte of zero, and 24 bits. No answer does. */
+/* Each request has an XRCETH behind the BTH: a zero byte, and 24 bits of the queue's number. No response has one. */
 static void expect_headers(const struct pair *pair, const struct packet *packet)
 {
     const struct end *b = &pair->end[1];
@@ -136,9 +138,9 @@ START_TEST(survives_loss)
 }
 END_TEST
 
-/* ---- Wrong ones ---- */
+/* ---- Wrong requests ---- */
 
-/* The next packet of a's, as the reader of packets knows it. */
+/* The next packet of a, as roce_write() takes it. */
 static struct roce next_packet(const struct pair *pair, enum roce_opcode opcode, uint32_t psn)
 {
     static const uint8_t payload[MTU];
@@ -162,7 +164,7 @@ static void inject(struct pair *pair, unsigned to, const struct roce *roce)
     run(pair);
 }
 
-/* A queue that isn't there: nothing is received, and the connection is in error. */
+/* The number is of no queue: nothing is received, and the connection is in the error state. */
 START_TEST(names_no_queue)
 {
     struct pair *pair = xrc_pair();
@@ -182,7 +184,7 @@ START_TEST(names_no_queue)
 }
 END_TEST
 
-/* In the middle of a message the queue stays the same. */
+/* The queue must not change in the middle of a message. */
 START_TEST(changes_the_queue)
 {
     struct pair *pair = xrc_pair();
@@ -212,7 +214,7 @@ START_TEST(changes_the_queue)
 }
 END_TEST
 
-/* The queue goes in the middle of a message: so does the connection, and nothing of the queue is touched. */
+/* The queue is destroyed in the middle of a message: the connection fails, and the freed queue is not accessed. */
 START_TEST(loses_the_queue)
 {
     struct pair *pair = xrc_pair();
@@ -232,7 +234,7 @@ START_TEST(loses_the_queue)
 }
 END_TEST
 
-/* What came before is acknowledged again, whatever queue it names by now. */
+/* A duplicate is acknowledged again, whatever queue number it has. */
 START_TEST(repeats)
 {
     struct pair *pair = xrc_pair();
@@ -252,7 +254,7 @@ START_TEST(repeats)
 }
 END_TEST
 
-/* The sending end is nobody's to ask. */
+/* The sending end accepts no requests. */
 START_TEST(asks_the_sender)
 {
     struct pair *pair = xrc_pair();

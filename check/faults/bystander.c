@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A server that has nothing to do with the fault: it echoes what comes, and when it is told so, connects to the
- * survivor and wants to be served itself. */
+/* bystander.c - a server that is not involved in the fault. It echoes what it receives and, on request,
+ * connects to the survivor to be served itself. */
 #include "faults.h"
 
 #include <poll.h>
 
-#define GUESTS 4 /* connections at once */
+#define GUESTS 4 /* concurrent connections */
 
 static struct attachment {
     int socket; /* 0: none */
@@ -40,7 +40,7 @@ static void handle(int listener, const exs_event_t *event)
     }
 }
 
-/* As a client of the survivor. */
+/* Connects to the survivor, as its client. */
 static void want_service(const struct address *survivor)
 {
     uint64_t hello = 0, answer = 1;
@@ -75,7 +75,7 @@ void bystand(int fd, void *unused)
         if (!wait[0].revents)
             continue;
         if (recv(fd, &word, 1, 0) != 1)
-            return; /* the cell is over */
+            return; /* the cell has ended */
         want_service(&survivor);
         tell(fd, &word, 1);
     }

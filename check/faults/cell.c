@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One cell: its processes, and point by point what they need to know of each other. See faults.h. */
+/* cell.c - runs one cell: starts its processes and passes between them, for each point, what they must know of
+ * each other. See faults.h. */
 #include "faults.h"
 
 #include <poll.h>
@@ -23,7 +24,7 @@ static struct point new_point(const struct cell *cell, unsigned number)
     return point;
 }
 
-/* ---- What becomes of the victim ------------------------------------------------------ */
+/* ---- The victim ---------------------------------------------------------------------- */
 
 static void tell_of_strike(void)
 {
@@ -67,7 +68,7 @@ static void nurse(const struct cell *cell, const struct point *point, struct chi
     }
     if (!point->calm && fault->stopped > 0) {
         await_stop(victim);
-        poll(NULL, 0, (int)(fault->stopped * 1e3)); /* which is the fault */
+        poll(NULL, 0, (int)(fault->stopped * 1e3)); /* the fault itself */
         must(kill(victim->pid, SIGCONT));
     }
     child_join(victim);
@@ -75,7 +76,8 @@ static void nurse(const struct cell *cell, const struct point *point, struct chi
 
 /* ---- Points -------------------------------------------------------------------------- */
 
-/* The survivor is through, and has been served by the bystander, which wants to be served in turn. */
+/* Waits until the survivor has finished the point and the bystander has served it. Then tells the bystander to
+ * connect to the survivor. */
 static void await_survivor(void)
 {
     char word;
@@ -134,7 +136,7 @@ void cell_run(const struct cell *cell)
         struct point point = new_point(cell, i);
         struct address where;
 
-        printf("%u\n", i); /* which point it was, if it is the last */
+        printf("%u\n", i); /* if this is the last line, the cell failed at this point */
         fflush(stdout);
         where = run_point(cell, point);
         if (cell->fault->again) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * device.c - the embedded device is taken away, as an adapter is that is unplugged: the connection manager
- * tells so, and the queue pair is in error, or says nothing any more. See device.h.
+ * device.c - removes the software device, as an adapter that is unplugged: the connection manager reports the
+ * removal, and the queue pair is in the error state or has no completions any more. See device.h.
  */
 #include "device.h"
 
@@ -9,7 +9,7 @@
 #include "core/sock/sock.h"
 #include "soft/cm/cm_id.h"
 
-/* The peer hears of the end as of a process's that is killed. */
+/* The peer sees the same end of the connection as after a kill. */
 static bool take_away(struct cm_id *id, bool flushes)
 {
     struct cm_channel *channel = cm_lock(id);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* device.h - taking the embedded device away, which nobody can unplug; by the library's own structs, which the
- * others don't see. */
+/* device.h - removes the software device, which cannot be unplugged. Uses the library's internal structs, which
+ * the other files do not see. */
 #ifndef CHECK_FAULTS_DEVICE_H
 #define CHECK_FAULTS_DEVICE_H
 
 #include <stdbool.h>
 
-/* From a connection that is made, or has begun to be; false: it has not. Its driver flushes what was posted, or
- * was not asked any more. Any thread. */
+/* Removes the device from a connection that is established or being established. Returns false if there is
+ * none. With `flushes` the posted work requests are flushed, otherwise they have no completions. Any thread may
+ * call this. */
 bool device_remove(int socket, bool flushes);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One end's operations: each has its event once, and nothing else comes. See faults.h. */
+/* end.c - the operations of one end: each has one event, and no other event arrives. See faults.h. */
 #include "faults.h"
 
 #include <poll.h>
 #include <sys/mman.h>
 
-#define ROOM MIB /* bytes of each buffer: the longest moment's */
+#define ROOM MIB /* bytes of each buffer; those of the longest moment */
 
 void end_open(struct end *end, const struct cell *cell, bool victim, int fd)
 {
@@ -76,7 +76,7 @@ void end_turn(struct end *end, int wait_ms)
     int ready, count;
 
     if (stall > 0)
-        poll(NULL, 0, (int)(stall * 1e3) + 1); /* the fault itself: nobody looks at the queue */
+        poll(NULL, 0, (int)(stall * 1e3) + 1); /* the fault itself: the queue is not polled */
     ready = poll(&wait, 1, wait_ms);
     ck_assert_msg(ready >= 0 || errno == EINTR, "poll: %s", strerror(errno));
     do
@@ -102,7 +102,7 @@ struct op *op_begin(struct end *end, int type, int socket)
     return op;
 }
 
-/* No event may follow what was not begun. */
+/* A call that failed has no event. */
 struct op *op_began(struct end *end, struct op *op, ssize_t result)
 {
     (void)end;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The faults, a row each, and how they strike. See faults.h. */
+/* fault_rows.c - the faults, one row each, and how they strike. See faults.h. */
 #include "faults.h"
 
 #include <dirent.h>
@@ -18,13 +18,13 @@
 #define DAY 86400L
 #define SHORTAGE_S 0.05
 #define ALWAYS 10000 /* packets of ten thousand */
-#define FDS 1024 /* a victim has lower ones only: its own, and the private ones of the library from 512 on */
+#define FDS 1024     /* the victim's descriptors are lower: its own, and those of the library from 512 on */
 
 extern char **environ;
 
-/* Check's tests say how far they are in a file that all processes of a cell share. A kill in the middle of a
- * write there would leave half a word, which Check does not survive: what is said from now on goes elsewhere,
- * and what is being said is said to its end, since a seek waits for a write. */
+/* Check records the progress of tests in a file that all processes of a cell share. A kill in the middle of a
+ * write would leave a partial record, on which Check fails. Later writes therefore go to another file; the seek
+ * waits for a write in progress. */
 static void leave_off_talking(void)
 {
     DIR *folder = opendir("/proc/self/fd");
@@ -59,7 +59,8 @@ static void be_frozen(struct end *end)
     kill(getpid(), SIGSTOP);
 }
 
-/* What comes for this process's sockets is dropped, by the kernel's TCP, too, so that it doesn't answer. */
+/* Drops everything that arrives for this process's sockets, also in the kernel's TCP, so that it does not
+ * answer. */
 static void set_reachable(bool reachable)
 {
     struct sock_filter none = BPF_STMT(BPF_RET | BPF_K, 0);
@@ -75,7 +76,7 @@ static void set_reachable(bool reachable)
     }
 }
 
-/* Its host is gone: what it sends gets lost, and what comes for it nothing takes. */
+/* The victim's host is gone: its packets are lost, and nothing receives what is sent to it. */
 static void be_unreachable(struct end *end)
 {
     wire_set(ALWAYS, 0, 0, 0, end->point->seed);
@@ -90,7 +91,7 @@ static void stall(struct end *end)
 
 /* ---- Signals ------------------------------------------------------------------------- */
 
-static _Atomic unsigned signals; /* a counter by itself */
+static _Atomic unsigned signals; /* only a counter: no ordering required */
 
 static void count_signal(int number)
 {
@@ -148,7 +149,7 @@ static void wait_for_more(struct end *end)
         sched_yield();
 }
 
-/* None can be opened any more, for a while: those that there are stay. */
+/* For a while no descriptor can be opened. Open ones stay. */
 static void use_descriptors_up(struct end *end)
 {
     set_limit(RLIMIT_NOFILE, 3);
@@ -165,7 +166,7 @@ static void use_memory_up(struct end *end)
     lack_memory(false);
 }
 
-/* Other devices have the kernel's limit. */
+/* Other devices are subject to the kernel's limit. */
 static void use_memlock_up(struct end *end)
 {
     set_limit(RLIMIT_MEMLOCK, 0);
@@ -187,7 +188,7 @@ static void use_threads_up(struct end *end)
 
 /* ---- The device ---------------------------------------------------------------------- */
 
-/* As soon as it has a connection, or makes one. */
+/* Strikes as soon as this end has a connection, or starts one. */
 static void remove_device(struct end *end)
 {
     bool lost;
@@ -202,7 +203,7 @@ static void remove_device(struct end *end)
 
 /* ---- The path ------------------------------------------------------------------------ */
 
-/* As soon as there is a connection; it is the survivor's only one that is forwarded. */
+/* Strikes as soon as a connection exists. It is the survivor's only connection through the forwarder. */
 static void break_path(struct end *end, enum order order)
 {
     bool lost;
@@ -245,16 +246,17 @@ static void swallow_path(struct end *end)
 
 /* ---- An outage ----------------------------------------------------------------------- */
 
-/* TCP sends again after an outage: by then the interval of its retransmissions has grown about as long. */
+/* After an outage TCP retransmits when its retransmission interval expires, which has then grown to about the
+ * length of the outage. */
 static void lose_network(struct end *end)
 {
     (void)end;
     set_reachable(false);
-    poll(NULL, 0, OUTAGE_MS); /* which is the fault */
+    poll(NULL, 0, OUTAGE_MS); /* the fault itself */
     set_reachable(true);
 }
 
-/* ---- Room in files ------------------------------------------------------------------- */
+/* ---- Disk space ---------------------------------------------------------------------- */
 
 static void fill_disk(struct end *end)
 {
@@ -280,7 +282,8 @@ static void mend_clock(struct end *end)
     clock_step(0);
 }
 
-/* Packets of ten thousand; each chance by itself, and all of them together. */
+/* Packets of ten thousand. BAD_WIRE makes one row; there is one for each kind of packet fault, and one for all
+ * of them. */
 #define BAD_WIRE(name_, ...)                                                                                   \
     {                                                                                                          \
         .name = name_, .who = BOTH, .whole = true, .packets = true, .share = 1, __VA_ARGS__                    \
@@ -289,15 +292,17 @@ static void mend_clock(struct end *end)
 /* clang-format off */
 const struct fault fault_rows[] = {
     {.name = "nothing", .who = BOTH, .share = 1},
-    /* exs(7): 25 seconds where nothing is on its way, and nobody asked for more. Here since it takes the longest. */
+    /* exs(7): 25 seconds if nothing is in flight and the application sends no keepalives. It is the first row
+     * because it takes longest. */
     {.name = "half-open-unasked", .fate = SILENT, .who = VICTIM, .strike = be_unreachable, .bound = 25, .network = true, .share = 1, .most = 2},
     {.name = "killed", .fate = DIES, .who = VICTIM, .strike = be_killed, .bound = 5, .share = 12},
     {.name = "port-reused", .fate = DIES, .who = VICTIM, .strike = be_killed, .bound = 5, .again = true, .share = 6},
     {.name = "frozen", .fate = LIVES, .who = VICTIM, .strike = be_frozen, .stopped = 0.3, .share = 4},
-    /* exs(7): 3.8 seconds, where something is on its way; else it is asked first, each second here. An adapter goes on by
-     * itself when its process is stopped: see frozen-long. */
+    /* exs(7): 3.8 seconds if something is in flight; otherwise after a keepalive, which the survivor sends each
+     * second. An adapter continues when its process is stopped: see frozen-long. */
     {.name = "frozen-for-good", .fate = SILENT, .who = VICTIM, .strike = be_frozen, .bound = 8, .asked = true, .embedded = true, .share = 1},
-    /* exs(7): a stopped process does not look silent there, where a silent host is noticed after 17 seconds at most. */
+    /* exs(7): on an adapter a stopped process still answers, while a silent host is noticed after 17 seconds at
+     * most. */
     {.name = "frozen-long", .fate = LIVES, .who = VICTIM, .strike = be_frozen, .stopped = 20, .asked = true, .adapter = true, .share = 1, .most = 1},
     {.name = "half-open", .fate = SILENT, .who = VICTIM, .strike = be_unreachable, .bound = 8, .asked = true, .network = true, .share = 1},
     {.name = "loop-stalled", .fate = LIVES, .who = VICTIM, .strike = stall, .share = 4},
@@ -308,7 +313,7 @@ const struct fault fault_rows[] = {
     {.name = "memlock", .fate = SHORT, .who = SURVIVOR, .strike = use_memlock_up, .error = ENOMEM, .share = 4},
     {.name = "threads", .fate = SHORT, .who = SURVIVOR, .strike = use_threads_up, .error = EAGAIN, .connecting = true, .share = 4},
     {.name = "device-removed", .fate = GONE, .who = SURVIVOR, .strike = remove_device, .error = ECONNRESET, .bound = 5, .embedded = true, .share = 6},
-    /* Where a forwarder stands between the ends, which passes bytes on in pieces of any size. */
+    /* A forwarder between the ends passes the bytes on in segments of any size. */
     {.name = "forwarded", .who = BOTH, .forwarded = true, .share = 1},
     {.name = "path-reset", .fate = GONE, .who = SURVIVOR, .strike = reset_path, .error = ECONNRESET, .bound = 5, .forwarded = true, .share = 6},
     {.name = "path-closed", .fate = GONE, .who = SURVIVOR, .strike = close_path, .error = ECONNRESET, .bound = 5, .forwarded = true, .share = 6},

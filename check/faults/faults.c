@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * faults [-v] [-n POINTS] [-t SECONDS] [-r SEED] [-c PATTERN] [-p POINT] [-j JOBS] - prints the matrix: a cell
- * is PASS, or what went wrong first, with the command that shows it again.
+ * faults [-v] [-n POINTS] [-t SECONDS] [-r SEED] [-c PATTERN] [-p POINT] [-j JOBS] - runs the cells and prints
+ * the matrix: a cell is PASS, or its first failure with the command that repeats it.
  *
- *   -n POINTS   over the matrix, each fault's share of them; 1000. Each cell has one at least
- *   -t SECONDS  cells at random, as many as there is time for; with few points, unless -n says how many
+ *   -n POINTS   number of points over the matrix, shared between the faults; 1000. Each cell has at least one
+ *   -t SECONDS  runs random cells for this time, with few points each unless -n is given
  *   -r SEED     repeats the points, and the order of -t
- *   -c PATTERN  those cells whose names FAULT/MOMENT/LINK it matches
- *   -p POINT    this one only
- *   -j JOBS     cells at once; 16, since most of the time they wait
- *   -v          each cell when it ends, and how long it took
+ *   -c PATTERN  only cells whose names FAULT/MOMENT/LINK match
+ *   -p POINT    only this point
+ *   -j JOBS     concurrent cells; 16, because most of the time they wait
+ *   -v          prints each cell when it ends, and the time that it took
  */
 #include "faults.h"
 
@@ -19,10 +19,10 @@
 
 #define JOBS_MAX 32
 #define LINKS_MAX 8
-#define START_S 10 /* of a cell's bound, and beside it for each point: */
+#define START_S 10 /* s for the start of a cell, plus this for each point: */
 #define POINT_S 3
-#define POINTS 1000 /* over the matrix; or */
-#define FEW 3       /* of a cell, of -t */
+#define POINTS 1000 /* over the matrix */
+#define FEW 3       /* of a cell, with -t */
 #define TEXT 600
 
 struct result {
@@ -35,7 +35,7 @@ struct result {
 };
 
 static struct {
-    unsigned points /* 0: not said */, jobs, seconds;
+    unsigned points /* 0: not given */, jobs, seconds;
     uint64_t seed;
     const char *pattern;
     int point; /* -1: all */
@@ -43,9 +43,9 @@ static struct {
 } options = {.jobs = 16, .pattern = "*", .point = -1};
 static struct result *results;
 static int result_count;
-static enum here here[LINKS_MAX]; /* each link */
+static enum here here[LINKS_MAX]; /* of each link */
 
-/* Outside of a test Check can't be told. */
+/* Reports an error outside of a test, where Check's functions cannot be used. */
 static void have(long result, const char *what)
 {
     if (result != -1)
@@ -54,7 +54,7 @@ static void have(long result, const char *what)
     exit(2);
 }
 
-/* ---- One cell, in a process of its own ----------------------------------------------- */
+/* ---- One cell, in a separate process ------------------------------------------------- */
 
 static struct cell chosen;
 
@@ -131,7 +131,7 @@ static void finish(struct result *result)
     fflush(stdout);
 }
 
-/* ---- All of them --------------------------------------------------------------------- */
+/* ---- All cells ----------------------------------------------------------------------- */
 
 static uint64_t seed_of(const char *name)
 {
@@ -196,7 +196,7 @@ static void fill_results(void)
     }
 }
 
-/* In order; of -t at random, each of those left as likely. */
+/* Returns the next cell: in order, or with -t a random one of those left. */
 static struct result *next_result(struct chance *chance)
 {
     size_t left = 0;
@@ -231,7 +231,7 @@ static void run_all(double until)
         if (count > 0)
             have(poll(wait, options.jobs, -1), "poll");
         for (unsigned i = 0; i < options.jobs; i++)
-            if (running[i] && (wait[i].revents & POLLHUP)) { /* it has ended, and all of its processes */
+            if (running[i] && (wait[i].revents & POLLHUP)) { /* it and all its processes have ended */
                 finish(running[i]);
                 running[i] = NULL;
             }
@@ -245,7 +245,7 @@ static const struct result *result_at(int fault, int moment, int link)
     return &results[(fault * moment_count + moment) * link_count + link];
 }
 
-/* Of what is not run there is nothing to show. */
+/* Returns whether the fault is run on this link; otherwise it has no row. */
 static bool is_shown(int fault, int link)
 {
     for (int m = 0; m < moment_count; m++)
@@ -282,7 +282,7 @@ static void print_link(int link)
     }
 }
 
-/* Why there is no third table, and what would make it. */
+/* Prints why the third table is missing, and what it needs. */
 static void explain_rxe(void)
 {
     const struct link_row *rxe = &link_rows[link_count - 1];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * forwarder.c - a process between victim and survivor, as a NAT or an ssh tunnel stands between hosts: it accepts
- * connections, connects each to the end that listens, and passes the bytes on in pieces of random sizes. A fault
- * orders it to break what it forwards. See faults.h.
+ * forwarder.c - a process between victim and survivor, like a NAT or an ssh tunnel between hosts. It accepts
+ * connections, connects each to the end that listens, and passes the bytes on in segments of random sizes. A
+ * fault orders it to break the connections. See faults.h.
  */
 #include "faults.h"
 
@@ -12,33 +12,32 @@
 #include <sys/mman.h>
 
 #define PAIRS 16
-#define PIECE 4000 /* bytes passed on at once, at most */
+#define PIECE 4000 /* most bytes passed on at once */
 #define PAUSE_S 1.5
 
-/* What comes from one end and goes to the other. */
+/* One direction of a connection. */
 struct way {
     char bytes[PIECE];
-    size_t begin, end; /* between them is what the other end has not taken */
-    bool over;         /* the end of the stream has come */
-    bool told;         /* and the other end has been told */
+    size_t begin, end; /* bytes between these were not passed on yet */
+    bool over;         /* the end of stream has arrived */
+    bool told;         /* the end of stream was passed on */
 };
 
 struct passage {
     int ends[2]; /* -1: none */
     struct way ways[2];
-    bool answered;       /* bytes have come from the end that listens */
-    double paused_until; /* nothing is read or written before */
-    bool stopped;        /* nor ever again */
-    bool discards;       /* what comes is not passed on */
+    bool answered;       /* the listening end has sent bytes */
+    double paused_until; /* nothing is read or written before this time */
+    bool stopped;        /* nothing is read or written any more */
+    bool discards;       /* bytes that arrive are not passed on */
 };
 
-static struct shared { /* with the processes of the cell */
+static struct shared { /* shared with the processes of the cell */
     struct address target;
-    _Atomic int
-        order;  /* set by the striker; the forwarder's ORDER_NONE is the answer, and publishes `struck` */
-    int struck; /* connections */
+    _Atomic int order; /* set by the process that strikes; the forwarder's ORDER_NONE publishes `struck` */
+    int struck;        /* number of connections */
 } * shared;
-static int wakefd; /* the eventfd that is signaled after an order */
+static int wakefd; /* an eventfd that is signaled after an order */
 static struct passage pairs[PAIRS];
 static struct chance chance;
 
@@ -56,8 +55,9 @@ static void drop_pair(struct passage *pair, bool reset)
     *pair = (struct passage){.ends = {-1, -1}};
 }
 
-/* Returns how many connections were struck. A connection that is silenced before it is answered is left out: a survivor
- * that listens would still wait for its request, and could not tell it from an idle TCP client. */
+/* Returns the number of connections that were struck. One that is silenced is not struck before the listening
+ * end has sent bytes: a listening survivor would otherwise wait for its request, and could not distinguish it
+ * from an idle TCP client. */
 static int strike_pair(struct passage *pair, enum order order)
 {
     if (pair->ends[0] == -1 || (!pair->answered && (order == ORDER_STOP || order == ORDER_DISCARD)))
@@ -96,7 +96,7 @@ static void obey(void)
 
 /* ---- Bytes ---- */
 
-/* Where the target refuses, so does the forwarder, by a reset. */
+/* If the target refuses the connection the forwarder resets it. */
 static void accept_pair(int listener)
 {
     const struct address *target = &shared->target;
@@ -158,7 +158,7 @@ static short events_of(const struct passage *pair, int end)
                    (is_empty(&pair->ways[!end]) ? 0 : POLLOUT));
 }
 
-/* The end of one direction is passed on; after both the pair is dropped. */
+/* Passes the end of one direction on. Drops the pair after both. */
 static void pass_ends(struct passage *pair)
 {
     for (int i = 0; i < 2; i++) {
@@ -206,7 +206,7 @@ static void run_forwarder(int fd, void *seed)
         struct pollfd wait[3 + 2 * PAIRS] = {
             {.fd = fd, .events = POLLIN}, {.fd = wakefd, .events = POLLIN}, {.fd = listener, .events = POLLIN}};
 
-        /* A descriptor without events would still report a hang-up. */
+        /* poll(2) would report a hang-up of a descriptor even without requested events */
         for (int i = 0; i < 2 * PAIRS; i++) {
             short events = events_of(&pairs[i / 2], i % 2);
 
@@ -214,7 +214,7 @@ static void run_forwarder(int fd, void *seed)
         }
         must(poll(wait, COUNT(wait), 100));
         if (wait[0].revents)
-            return; /* the cell is over */
+            return; /* the cell has ended */
         for (int i = 0; i < PAIRS; i++)
             if (pairs[i].ends[0] != -1)
                 serve_pair(&pairs[i], wait + 3 + 2 * i);

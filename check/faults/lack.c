@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * lack.c - what can be short in these programs: the linker has put these in front of the C library's calls, wherever the
- * library or a test makes them (faults.am). The C library's own allocations go on, and so do those of Check,
- * which would end the program: where it is linked statically it allocates by emalloc and erealloc.
+ * lack.c - simulates shortages. The linker replaces calls of the C library by these functions, in the library
+ * and in the tests (faults.am). The C library's own allocations still succeed, and so do those of Check, which
+ * would end the program: linked statically, it allocates by emalloc and erealloc.
  */
 #include "faults.h"
 
@@ -40,7 +40,7 @@ struct ibv_mr *__wrap_soft_reg_file(struct ibv_pd *pd, int file, uint64_t offset
 void *__wrap_emalloc(size_t size);
 void *__wrap_erealloc(void *bytes, size_t size);
 
-static _Atomic bool no_memory, no_disk, no_threads, no_memlock; /* each by itself */
+static _Atomic bool no_memory, no_disk, no_threads, no_memlock; /* each is independent */
 
 void lack_memory(bool lacks)
 {
@@ -105,7 +105,7 @@ void lack_disk(bool lacks)
     atomic_store(&no_disk, lacks);
 }
 
-/* A full disk has room to the end of the block. */
+/* A full disk has space to the end of the block. */
 static size_t room_at(off_t offset)
 {
     return (size_t)(BLOCK - offset % BLOCK) % BLOCK;
@@ -125,14 +125,14 @@ int __wrap_fallocate(int fd, int mode, off_t offset, off_t length)
     return atomic_load(&no_disk) ? -1 : __real_fallocate(fd, mode, offset, length);
 }
 
-/* ---- Threads, and memory that a device may reach ----------------------------------------- */
+/* ---- Threads, and memory registration ---------------------------------------------------- */
 
 void lack_threads(bool lacks)
 {
     atomic_store(&no_threads, lacks);
 }
 
-/* As where RLIMIT_NPROC is reached, which does not hold for root. */
+/* Fails as if RLIMIT_NPROC were reached, which does not apply to root. */
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
 {
     return atomic_load(&no_threads) ? EAGAIN : __real_pthread_create(thread, attr, run, arg);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The links, a row each, and which of them this machine has. See faults.h. */
+/* link_rows.c - the links, one row each, and which of them this machine has. See faults.h. */
 #include "faults.h"
 
 #include <arpa/inet.h>
@@ -22,7 +22,8 @@ void link_use(const struct link_row *link)
         unsetenv("EXS_TEST_ADDR");
 }
 
-/* Its name leads to where loopback() does: of an adapter's address somebody must see to that. */
+/* Returns whether the link's name resolves to its address. For an adapter the machine's administrator must
+ * provide it. */
 static bool has_name(const struct link_row *link)
 {
     const char *given = getenv("EXS_TEST_ADDR");
@@ -48,7 +49,7 @@ static enum here look(const struct link_row *link)
     return has_name(link) ? HERE : NO_NAME;
 }
 
-/* In a process of its own, since exs_init is once. */
+/* Asks in a separate process, because exs_init can be called once. */
 enum here link_ask(const struct link_row *link)
 {
     int status = 0;

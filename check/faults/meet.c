@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How victim and survivor get a connection, and how they leave it. See faults.h. */
+/* meet.c - how victim and survivor connect and disconnect. See faults.h. */
 #include "faults.h"
 
 #include <netinet/tcp.h>
 #include <poll.h>
 
-#define PATIENCE_S 4.0 /* of a connect whose peer fell silent, seconds */
+#define PATIENCE_S 4.0 /* s; of a connect whose peer does not answer */
 #define TRIES 5000
-#define NOBODY 1u   /* flips the seed in a hello: there will be no connection */
-#define GRACE_MS 20 /* a connection that is established may still be told of */
+#define NOBODY 1u   /* is flipped in a hello's seed: there will be no connection */
+#define GRACE_MS 20 /* an established connection may still be reported in this time */
 
 bool is_sending(const struct end *end)
 {
@@ -20,7 +20,7 @@ static bool is_calm(const struct end *end)
     return end->point->calm || end->cell->fault->fate <= SHORT;
 }
 
-/* What befell the victim, if it has been told. */
+/* Receives the time of the strike, if it has been sent. */
 static void hear_strike(struct end *end, bool wait)
 {
     struct pollfd word = {.fd = end->fd, .events = POLLIN};
@@ -33,8 +33,8 @@ static void hear_strike(struct end *end, bool wait)
     end->struck = true;
 }
 
-/* Of two that wait for each other the device below is asked, too: what is stopped can't answer. From the first
- * moment on: a peer may fall silent before his first byte. */
+/* Enables keepalives. While both ends wait for each other, a stopped peer would not be noticed otherwise.
+ * Called at once, because the peer may stop before its first byte. */
 static void ask_often(struct end *end)
 {
     const struct {
@@ -65,7 +65,7 @@ static struct op *ask_accept(struct end *end)
     return op_began(end, op, result);
 }
 
-/* The next connection; -1: it is not to be expected any more. */
+/* Returns the next connection, or -1 if none is expected any more. */
 static int accept_next(struct end *end, bool until_struck)
 {
     struct op *op = ask_accept(end);
@@ -146,7 +146,7 @@ static int try_connect(struct end *end)
     return op_wait(end, op, NULL);
 }
 
-/* It connects and has its hello answered. 0; EPIPE: the end came in its place. */
+/* Connects, sends a hello and receives the answer. Returns 0 or an errno; EPIPE: the connection ended instead. */
 static int try_greet(struct end *end)
 {
     uint64_t hello = end->point->seed;
@@ -171,7 +171,7 @@ static int answer_hello(struct end *end)
     return end_send(end, &hello, sizeof hello);
 }
 
-/* Where the survivor lacks something, both try again, each as it began, until it has it. */
+/* During a shortage of the survivor both ends try again, in the same roles, until they succeed. */
 static bool greet(struct end *end)
 {
     bool listens = end->point->listens == end->victim;
@@ -191,7 +191,7 @@ static bool greet(struct end *end)
     return end_good(end, error);
 }
 
-/* The victim may still wait for a connection that is gone; if not, it has left by now, or leaves. */
+/* The victim may still wait for a connection that is gone. If not, it has left by now, or leaves. */
 static void release_victim(struct end *end)
 {
     uint64_t hello = end->point->seed ^ NOBODY;
@@ -223,7 +223,7 @@ bool meet(struct end *end)
     return met;
 }
 
-/* ---- Parting ------------------------------------------------------------------------- */
+/* ---- Disconnecting ------------------------------------------------------------------- */
 
 bool say_end(struct end *end)
 {
@@ -250,8 +250,8 @@ bool hear_end(struct end *end)
     return true;
 }
 
-/* Each says that it has ended, and hears it of the other, so that even the last acknowledgement may get lost.
- */
+/* Each end sends its end of stream and receives that of the other, so that even the last acknowledgement may be
+ * lost. */
 static void part_in_order(struct end *end)
 {
     bool good = true;
@@ -274,13 +274,14 @@ static bool is_promised(const struct end *end)
            (moment->exports && end->cell->link->adapter && error == EACCES);
 }
 
-/* In good order: its moment has to do with that, or the victim, which lives, came to its own end before. */
+/* Returns whether the connection may have ended in order: the moment closes it, or the victim, which lives, had
+ * finished. */
 static bool may_have_ended(const struct end *end)
 {
     return end->cell->moment->closing || (is_gone(end) && end->through);
 }
 
-/* Whatever it was doing, it knows in time, and by the right name. */
+/* Whatever the survivor was doing, it notices in time, and with the right errno. */
 static void part_from_the_dead(struct end *end)
 {
     const struct fault *fault = end->cell->fault;
@@ -303,7 +304,7 @@ static void part_from_the_dead(struct end *end)
         ck_assert_int_eq(end_close_socket(end, &end->socket), 0);
 }
 
-/* Whose peer's device was taken away, at any moment: until then all is in order. */
+/* The victim, whose peer's device was removed at any moment. Until then everything succeeds. */
 static void part_from_the_gone(struct end *end)
 {
     if (end->socket >= 0 && end->error == 0 && !end->ended && say_end(end))

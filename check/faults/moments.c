@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The moments that a fault strikes in: what both ends do meanwhile, a row each. See faults.h. */
+/* moments.c - the moments in which a fault strikes: what both ends do in that time, one row each. See faults.h. */
 #include "check/support/files.h"
 #include "faults.h"
 
@@ -9,7 +9,7 @@
 
 typedef struct op *start_fn(struct end *end, size_t at, size_t length);
 
-/* ---- Ways to move a piece ------------------------------------------------------------ */
+/* ---- Transfers of one segment -------------------------------------------------------- */
 
 static struct op *send_piece(struct end *end, size_t at, size_t length)
 {
@@ -87,16 +87,16 @@ static struct op *read_piece(struct end *end, size_t at, size_t length)
     return op_began(end, op, result);
 }
 
-/* ---- A flow of pieces ---------------------------------------------------------------- */
+/* ---- A flow of segments -------------------------------------------------------------- */
 
-/* A piece of a file that lacks something ends by itself, says how far it came, and the next one goes on there:
- * with others behind it there would be a gap. */
+/* During a shortage a transfer of a file may end early. Its event says how far it came, and the next one
+ * continues there. It must not have others behind it, which would leave a gap. */
 static bool stands_alone(const struct end *end, start_fn *start)
 {
     return is_short(end) && !end->victim && (start == send_file || start == recv_file);
 }
 
-/* Pieces in order, some at once; what has moved is without a gap. */
+/* Transfers segments in order, some at the same time. The moved bytes have no gaps. */
 static bool flow(struct end *end, start_fn *start, size_t least, size_t most, size_t *moved)
 {
     struct chance chance = {.state = end->point->seed + end->victim};
@@ -145,7 +145,7 @@ static void check_in(const struct end *end, size_t moved)
     pattern_check(end->in, moved, end->point->seed, 0);
 }
 
-/* Whoever received says so: then the sender has nothing to wait for any more. */
+/* The receiver confirms that it has everything; then the sender need not wait any more. */
 static bool agree(struct end *end)
 {
     char byte = 'y';
@@ -161,13 +161,13 @@ static bool agree(struct end *end)
 
 /* ---- The moments --------------------------------------------------------------------- */
 
-/* That is over when it begins: what a connection can do first. */
+/* The shortest use of a new connection. */
 static bool run_connect(struct end *end)
 {
     return agree(end);
 }
 
-/* Both wait for something, until the fault has struck, or, where there is none to wait for, at once. */
+/* Both ends wait until the fault has struck or, without a strike function, only briefly. */
 static bool run_idle(struct end *end)
 {
     char byte = 'i';
@@ -177,7 +177,7 @@ static bool run_idle(struct end *end)
         struct op *op = op_begin(end, EXS_EVT_RECV, end->socket);
 
         op_began(end, op, exs_recv(end->socket, &byte, 1, MSG_WAITALL, end->queue, op, NULL));
-        if (is_gone(end)) { /* whose peer waits, too */
+        if (is_gone(end)) { /* its peer waits, too */
             end_good(end, op_wait(end, op, &got));
             return false;
         }
@@ -250,7 +250,7 @@ static bool run_onesided(struct end *end)
 
     fill_out(end);
     if (!is_sending(end)) {
-        atomic_store(&end->moved, total); /* whose program has nothing to do with it */
+        atomic_store(&end->moved, total); /* its program is not involved */
         char byte;
         int result;
 
@@ -278,7 +278,7 @@ static bool run_onesided(struct end *end)
     return good && end_good(end, end_send(end, "x", 1)) && agree(end);
 }
 
-/* The sender ends its direction behind its bytes, then the other one its own; both close. */
+/* The sender shuts down its direction behind its bytes, then the other end does; both close. */
 static bool run_close(struct end *end)
 {
     size_t moved;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* When a fault strikes: a thread waits for the point's place, and lets it happen there, in the midst of
- * whatever the main thread does. See faults.h. */
+/* strike.c - when a fault strikes: a thread waits for the point's place and executes the fault there,
+ * concurrently with the main thread's calls. See faults.h. */
 #include "faults.h"
 
 #include <sched.h>
@@ -10,7 +10,7 @@ bool strikes(const struct end *end)
     return !end->point->calm && (end->cell->fault->who & (end->victim ? VICTIM : SURVIVOR)) != 0;
 }
 
-/* Before the survivor begins to connect. */
+/* Returns whether the fault strikes before the survivor connects. */
 static bool is_at_once(const struct end *end)
 {
     return end->cell->fault->connecting && end->cell->moment->setup;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The process that lives through all points of a cell, and is held to how it comes out of each. */
+/* survivor.c - the process that lives through all points of a cell, and is checked after each. See faults.h. */
 #include "faults.h"
 
-/* ---- What it has --------------------------------------------------------------------- */
+/* ---- Its resources ------------------------------------------------------------------- */
 
-/* Of mappings those of files and of shared memory: the others are malloc's and the threads'. */
+/* Counts mappings of files and of shared memory; the others belong to malloc and to threads. */
 static int count_mappings(void)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
@@ -23,7 +23,7 @@ struct state state_now(void)
     return (struct state){count_fds(), count_mappings(), count_threads()};
 }
 
-/* Descriptors may be fewer: a queue gives those of a listener back when it has not accepted for a while. */
+/* Fewer descriptors are allowed: a queue closes those of a listener when it has not accepted for a while. */
 static bool has_no_more(const struct state *now, const struct state *before)
 {
     return now->descriptors <= before->descriptors && now->mappings == before->mappings &&
@@ -31,9 +31,10 @@ static bool has_no_more(const struct state *now, const struct state *before)
 }
 
 #define SOON_S 5
-#define HALF_OPEN_S 12 /* a listener waits 10 s for the request of a peer whose TCP connection it has */
+#define HALF_OPEN_S 12 /* s; a listener waits 10 s for the request on a TCP connection */
 
-/* What a connection had is given back soon after its end. The least that was seen is what later points may have. */
+/* The resources of a connection are freed soon after its end. The smallest state so far is the limit for later
+ * points. */
 static void expect_state(struct end *end, struct state *before)
 {
     struct state now = state_now();
@@ -89,7 +90,7 @@ static void serve(struct end *end)
     ck_assert_int_eq(end_close_socket(end, &end->socket), 0);
 }
 
-/* All is as if nothing had been. */
+/* Everything works as if the fault had not happened. */
 static void aftermath(struct end *end, int old, const struct address *bystander)
 {
     be_served(end, old, end->point->seed);
@@ -100,7 +101,7 @@ static void aftermath(struct end *end, int old, const struct address *bystander)
     serve(end);
 }
 
-/* ---- Its life ------------------------------------------------------------------------ */
+/* ---- Points -------------------------------------------------------------------------- */
 
 static void live_through(struct end *end)
 {

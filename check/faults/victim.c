@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The process that the fault befalls, one for each point; where it lives, it comes to its end without a
+/* victim.c - the process that the fault strikes, a new one for each point. If it lives, it must end without a
  * failure. */
 #include "faults.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What stands before the C library's own calls in these programs: datagrams that get lost, come twice, late or
- * bent, each packet by a die of its own; and a wall clock that is wrong.
+ * wire.c - replaces functions of the C library in these programs: datagrams are lost, duplicated, delayed or
+ * corrupted, each packet independently; and the wall clock is wrong.
  */
 #include "faults.h"
 
@@ -15,7 +15,7 @@
 #define OF 10000
 #define PACKET 65536
 
-/* Set while nobody else sends; atomic for those who look. */
+/* Written while no other thread sends; atomic for the threads that read them. */
 static _Atomic unsigned lost, twice, late, bent;
 static _Atomic uint64_t die;
 static _Atomic long step; /* seconds */
@@ -48,8 +48,8 @@ static ssize_t real_sendmsg(int fd, const struct msghdr *message, int flags)
 
 /* ---- Packets ------------------------------------------------------------------------- */
 
-/* One that is held back until the next one has gone. Of a thread: no lock is needed, and one that never sends
- * again has lost it. */
+/* A packet that is delayed until the next one has been sent. Per thread, so no lock is needed; it is lost if
+ * the thread sends no other packet. */
 static _Thread_local struct {
     unsigned char bytes[PACKET];
     size_t length;
@@ -104,7 +104,7 @@ static void send_badly(int fd, unsigned char *bytes, size_t length, const struct
     release_held();
 }
 
-/* The kernel would cut it into pieces of so many bytes; 0: it wouldn't. */
+/* Returns the size of the packets into which the kernel would segment this message; 0: it would not. */
 static size_t segment_of(const struct msghdr *message)
 {
     struct msghdr *all = (struct msghdr *)(uintptr_t)message;
@@ -167,7 +167,7 @@ void clock_step(long seconds)
 
 SHOWN int clock_gettime(clockid_t clock, struct timespec *now)
 {
-    static int (*_Atomic next)(clockid_t, struct timespec *); /* any thread finds the same */
+    static int (*_Atomic next)(clockid_t, struct timespec *); /* each thread finds the same function */
     int (*real)(clockid_t, struct timespec *) = atomic_load(&next);
 
     if (!real) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See acceptor.h. */
+/* acceptor.c - the accepts of a server's listener; see acceptor.h. */
 #include "acceptor.h"
 
 #include <errno.h>
@@ -74,7 +74,7 @@ void acceptor_event(struct acceptor *acceptor, const exs_event_t *event)
         say_failed(acceptor, error);
     if (error == 0 || error == ECONNABORTED)
         acceptor_more(acceptor);
-    else if (!acceptor->ended) /* short of something: the next one would fail as fast */
+    else if (!acceptor->ended) /* a resource is exhausted: the next accept would fail at once, too */
         ev_timer_start(acceptor->loop, &acceptor->again);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * acceptor.h - the accepts of a server's listener. Several are pending at any time, so that as many connections can
- * arrive in one iteration of the loop, but never more than the server has room for; further connections wait in the
- * backlog. If the process is short of memory it continues with the accepts and connections that it has, reports that,
- * and tries again after a second.
+ * acceptor.h - the accepts of a server's listener. Several accepts are pending at any time, so that several connections
+ * can arrive in one iteration of the loop, but never more than the server has room for; further connections wait in the
+ * backlog. If the process is short of memory, the server continues with its current accepts and connections, reports
+ * that, and tries again after a second.
  */
 #ifndef TOOLS_ACCEPTOR_H
 #define TOOLS_ACCEPTOR_H
@@ -15,15 +15,15 @@
 
 enum { ACCEPTOR_PLACES = 16 };
 
-/* Owned by the server; used only by its loop's thread. The server sets the fields above the line before
- * acceptor_begin(), and the others to zero. */
+/* Owned by the server; used by its loop's thread only. Before acceptor_begin() the server sets the fields above the
+ * line, and the others to zero. */
 struct acceptor {
     struct ev_loop *loop;
     exs_qhandle_t queue;
     int listener;
-    int (*room)(void); /* how many more connections there may be */
-    void (*came)(int socket, const struct sockaddr_storage *address); /* a connection was accepted */
-    void (*say)(const char *why);                                     /* an accept failed; one line */
+    int (*room)(void); /* returns the number of further connections that the server accepts */
+    void (*came)(int socket, const struct sockaddr_storage *address); /* called for an accepted connection */
+    void (*say)(const char *why); /* called when an accept failed; one line */
     /* ---- */
     bool ended;
     ev_timer again;
@@ -34,14 +34,15 @@ struct acceptor {
     } places[ACCEPTOR_PLACES];
 };
 
-/* Starts as many accepts as there is room for, on a socket that listens. -1 and errno: the first one could not be
- * started. */
+/* Starts accepts on the listening socket, as far as there is room. Returns 0, or -1 and errno if the first one could
+ * not be started. */
 int acceptor_begin(struct acceptor *acceptor);
 /* To be called when there may be room for more connections. */
 void acceptor_more(struct acceptor *acceptor);
 /* Handles the event of an accept. */
 void acceptor_event(struct acceptor *acceptor, const exs_event_t *event);
-/* Stops: no accept is started any more, and failures are not reported. Before or after the listener is closed. */
+/* Stops: no further accept is started, and failures are not reported. May be called before or after the listener is
+ * closed. */
 void acceptor_end(struct acceptor *acceptor);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* bytes.h - integers as programs send them to each other: big-endian, 1 to 8 bytes wide, at any address. */
+/* bytes.h - encodes and decodes integers in messages: big-endian, 1 to 8 bytes wide, unaligned. */
 #ifndef TOOLS_BYTES_H
 #define TOOLS_BYTES_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Returns the address behind it. */
+/* Writes an integer, and returns the address after it. */
 static inline unsigned char *bytes_put(unsigned char *at, unsigned width, uint64_t value)
 {
     value = htobe64(value << (64 - 8 * width));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* clock.h - the monotonic clock: it never goes back, whatever the time of day is set to. */
+/* clock.h - the monotonic clock, which changes of the time of day do not affect. */
 #ifndef TOOLS_CLOCK_H
 #define TOOLS_CLOCK_H
 
@@ -8,7 +8,7 @@
 
 #define CLOCK_SECOND UINT64_C(1000000000) /* in units of clock_now() */
 
-/* Nanoseconds. */
+/* Returns nanoseconds. */
 static inline uint64_t clock_now(void)
 {
     struct timespec now;

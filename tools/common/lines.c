@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Counting lines; see lines.h. */
+/* lines.c - counts lines; see lines.h. */
 #include "lines.h"
 
 struct lines lines_begin(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Addresses and numbers as text. */
+/* options.c - addresses and numbers as text; see options.h. */
 #include "options.h"
 
 #include <errno.h>
@@ -97,7 +97,8 @@ _Noreturn void options_unknown(const char *name, char **argv, const char *letter
         options_wrong(name, "there is no option %s", word);
     if (strchr(letters, optopt) == NULL)
         options_wrong(name, "there is no option %s", letter);
-    options_wrong(name, "%.*s takes nothing behind it", (int)strcspn(word, "="), word); /* a long one with = */
+    options_wrong(name, "%.*s takes nothing behind it", (int)strcspn(word, "="),
+                  word); /* a long option with = */
 }
 
 void options_version(const char *name, int argc, char **argv)

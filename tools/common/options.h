@@ -8,15 +8,15 @@
 #include <sys/socket.h>
 
 /* Parses a numeric IPv4 or IPv6 address, optionally with %INTERFACE, and a port (0 to 65535). Returns the length of
- * *address in bytes, or 0 if it is invalid. resolve.h takes names, too. */
+ * *address in bytes, or 0 if it is invalid. resolve.h accepts names, too. */
 socklen_t options_address(const char *host, const char *port, struct sockaddr_storage *address);
-/* Writes "ADDR port P" to `out`, and returns it. */
+/* Writes "ADDR port P" to `out`, and returns `out`. */
 #define OPTIONS_ADDRESS_MAX 96
 const char *options_address_text(const struct sockaddr_storage *address, char out[OPTIONS_ADDRESS_MAX]);
-/* Parses a size in bytes: a decimal integer above 0, optionally followed by K, M, G or T (powers of 1024). False: it is
- * invalid. */
+/* Parses a size in bytes: a decimal integer above 0, optionally followed by K, M, G or T (powers of 1024). Returns
+ * false if it is invalid. */
 bool options_bytes(const char *text, uint64_t *bytes);
-/* A decimal integer from low to high; -1: it is invalid. */
+/* Parses a decimal integer from low to high. Returns -1 if it is invalid. */
 long options_number(const char *text, long low, long high);
 
 /* Reports an invalid command line: prints one line and exits with status 2. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Names by the system's getaddrinfo, and numbers that it would cut. See resolve.h. */
+/* resolve.c - calls getaddrinfo(3), and checks port numbers, which getaddrinfo() would truncate. See resolve.h. */
 #include "resolve.h"
 
 #include <errno.h>
@@ -9,7 +9,8 @@
 
 #include "options.h"
 
-/* A number must be a port's: getaddrinfo takes its lower bits. What begins with a letter may be a name. */
+/* Whether the port is a number in the valid range, or may be a name, which begins with a letter. getaddrinfo() would
+ * use the lower bits of a larger number. */
 static bool may_be_port(const char *port, long least)
 {
     static const char digits[] = "0123456789", signs[] = " \t\n+-";

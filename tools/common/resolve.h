@@ -8,9 +8,9 @@
 
 enum { RESOLVE_TEXT_MAX = 256 }; /* bytes */
 
-/* Returns addresses for a stream socket, the best first; the caller frees them by freeaddrinfo(). NULL: `why` is one
- * line that says what is wrong, and errno is EINVAL (the port), or EADDRNOTAVAIL (the host is unknown; a later try may
- * succeed). listening: the port may be 0, for any free one. */
+/* Returns addresses for a stream socket, the best first; the caller frees them by freeaddrinfo(). On failure returns
+ * NULL, writes the reason to `why`, one line, and sets errno: EINVAL (invalid port) or EADDRNOTAVAIL (unknown host; a
+ * later attempt may succeed). listening: the port may be 0, for any free port. */
 struct addrinfo *resolve(const char *host, const char *port, bool listening, char why[RESOLVE_TEXT_MAX]);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Standard descriptors. See standard.h. */
+/* standard.c - standard descriptors and limits; see standard.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -13,10 +13,10 @@
 
 void standard_open(void)
 {
-    /* The lowest number that is free; and what is read or written there fails, as it would have. */
+    /* open() returns the lowest free number. The mode makes input and output fail, as on a closed descriptor. */
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) == -1 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) == -1)
-            exit(1); /* and nowhere to say why */
+            exit(1); /* no descriptor for an error message */
 }
 
 void standard_outlive_limit(void)
@@ -45,7 +45,7 @@ int standard_flush(const char *program, const char *what)
 
     if (fflush(stdout) == 0 && !lost)
         return 0;
-    /* The reason of an earlier loss is not known. */
+    /* The errno of an earlier failed write is unknown. */
     fprintf(stderr, "%s: %s: %s\n", program, what, lost ? "some of it is lost" : strerror(errno));
     return 1;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Text as it is shown, and as JSON has it. See terminal.h. */
+/* terminal.c - filters text for terminals and JSON. See terminal.h. */
 #include "terminal.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ char *terminal_filter(char *text)
     return text_filter(text);
 }
 
-/* JSON is UTF-8, as is what the filter leaves. */
+/* JSON must be UTF-8; the filtered text is valid UTF-8. */
 void terminal_json(FILE *out, const char *text)
 {
     char *copy = strdup(text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The memory of a connection; see area.h. */
+/* area.c - the memory of one endpoint of a connection; see area.h. */
 #include "area.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ static size_t stride_of(const struct op *op, bool server)
     return op_is_mine(op, server) ? (op->size + 2 * GUARD - 1) / GUARD * GUARD : op->size;
 }
 
-/* Bytes of a place, and the guard behind it. */
+/* Returns the bytes of a place and of the guard after it. */
 static size_t room_of(const struct op *op, bool server)
 {
     return (stride_of(op, server) * op->segments + 2 * GUARD - 1) / GUARD * GUARD;
@@ -53,7 +53,8 @@ static void lay_out(struct area *area, int copies)
     }
 }
 
-/* The guards around a place, and between its segments: the first byte that `visit` names, or NULL. */
+/* Calls visit() for the guards around a place and between its segments, until it returns a byte. Returns that, or
+ * NULL. */
 static char *each_guard(const struct area *area, int op, int copy, char *(*visit)(char *at, size_t length))
 {
     const struct op *what = &area->ops.op[op];
@@ -74,7 +75,7 @@ static char *put_guard(char *at, size_t length)
     return NULL;
 }
 
-/* The guards alone: what lies between them is touched when it is used, if ever. */
+/* Writes only the guards, so that memory between them is not allocated before it is used. */
 void area_put_guards(struct area *area)
 {
     for (int i = 0; i < area->ops.count; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Counting a server's memory; see budget.h. */
+/* budget.c - counts the memory of a server's clients; see budget.h. */
 #include "budget.h"
 
 struct budget budget_of(unsigned mebibytes)

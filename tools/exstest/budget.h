@@ -2,8 +2,8 @@
 /*
  * budget.h - limits the memory of all clients of a server.
  *
- * One half is for the connections, the other for the buffers of their tests. So if the buffers are used up, another
- * client can still connect and get an error message.
+ * One half is for the connections, the other for the buffers of their tests. If the second half is used up, another
+ * client can therefore still connect and get an error message.
  */
 #ifndef EXSTEST_BUDGET_H
 #define EXSTEST_BUDGET_H
@@ -24,9 +24,9 @@ struct budget {  /* owned by the server, used only by its loop's thread */
 };
 
 struct budget budget_of(unsigned mebibytes);
-/* The maximum number of connections. */
+/* Returns the maximum number of connections. */
 int budget_connections(const struct budget *budget);
-/* Reserves memory for buffers. False: less than that is left, and nothing is reserved. */
+/* Reserves memory for buffers. Returns false and reserves nothing if less than that is left. */
 bool budget_take(struct budget *budget, size_t bytes);
 void budget_give(struct budget *budget, size_t bytes);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The client's side: threads with connections of their own. All connections are made before any of them begins,
- * and the first failure ends the test.
+ * client.c - the client's side of a test: threads, each with its own connections and queues. The threads start their
+ * tests after all connections are established. The first failure ends the test.
  */
 #include "client.h"
 
@@ -15,22 +15,22 @@
 #include "link.h"
 #include "say.h"
 
-#define PATIENCE 60. /* seconds without any event on a thread's connections: the server hangs */
+#define PATIENCE 60. /* seconds without an event on any connection of a thread until the test fails */
 
 struct client { /* shared by the threads */
     const struct options *options;
     struct addrinfo *where;
-    struct request request; /* what all connections ask for */
+    struct request request; /* sent on all connections */
     struct figures *figures;
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
     /* guarded by lock */
-    uint32_t ready; /* threads whose connections are */
+    uint32_t ready; /* threads whose connections are all ready */
     bool failed;
 };
 
-struct thread { /* used by its own thread, but for its start and end */
+struct thread { /* used by this thread only, except for its start and end */
     struct client *client;
     pthread_t id;
     uint32_t number;
@@ -39,14 +39,14 @@ struct thread { /* used by its own thread, but for its start and end */
     struct link *links;
     uint32_t opened, ready, done, gone;
     bool failed;
-    uint64_t moves; /* at the last look */
+    uint64_t moves; /* sum over all links at the last check_progress() */
     uint64_t elapsed, mismatches, mismatches_there;
     exs_stats_t counted;
 };
 
 /* ---- Failing ----------------------------------------------------------------------------------------- */
 
-/* The first one to fail says why; the others follow it. */
+/* Makes the test fail. Only the first failure is printed; other threads then close their connections. */
 static void fail_client(struct client *client, const char *why)
 {
     pthread_mutex_lock(&client->lock);
@@ -73,7 +73,8 @@ static void fail_links(struct thread *t)
         link_fail(&t->links[i], "another connection of the test failed");
 }
 
-/* Every second: does anything move, and do the other threads? */
+/* Timer: fails the test if there was no event since the last call, and closes the links if another thread has
+ * failed. */
 static void check_progress(EV_P_ ev_timer *w, int revents)
 {
     struct thread *t = w->data;
@@ -91,7 +92,7 @@ static void check_progress(EV_P_ ev_timer *w, int revents)
     ev_timer_again(EV_A_ w);
 }
 
-/* ---- News of the connections -------------------------------------------------------------------------- */
+/* ---- Notifications of the connections ----------------------------------------------------------------- */
 
 static void handle_news(struct link *link, enum news news)
 {
@@ -142,7 +143,7 @@ static void open_links(struct thread *t)
     }
 }
 
-/* Wait until all threads are ready; false: one of them failed. */
+/* Waits until all threads are ready. Returns false if one of them failed. */
 static bool all_ready(struct thread *t)
 {
     struct client *client = t->client;

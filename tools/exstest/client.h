@@ -9,13 +9,13 @@
 
 struct outcome {
     bool passed;
-    uint64_t elapsed; /* ns, of the slowest thread */
+    uint64_t elapsed; /* ns of the slowest thread */
     uint64_t mismatches, mismatches_there;
-    exs_stats_t counted;    /* by the library, on all queues */
+    exs_stats_t counted;    /* the library's counters, summed over all queues */
     struct figures figures; /* of a performance test; the caller frees its latency */
 };
 
-/* Runs the test to its end. Errors have been printed. */
+/* Runs the test to its end, and prints errors. */
 struct outcome client_run(const struct options *options);
 
 #endif

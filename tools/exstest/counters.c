@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the library counted; see counters.h. */
+/* counters.c - sums and prints the library's counters; see counters.h. */
 #include "counters.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 #include "say.h"
 
 static const struct counter {
-    const char *name; /* as JSON has it */
+    const char *name; /* in JSON */
     size_t offset;
 } counters[] = {
     {"sends", offsetof(exs_stats_t, exs_sends)},

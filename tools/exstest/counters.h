@@ -8,7 +8,8 @@
 /* Adds a queue's counters to a sum; a counter that one device does not provide becomes unknown in the sum. */
 void counters_add(exs_stats_t *sum, exs_qhandle_t queue);
 void counters_join(exs_stats_t *sum, const exs_stats_t *part);
-/* Prints them as text, with conclusions; or as a member of the JSON object that is being printed. */
+/* counters_say() prints the counters as text with conclusions, counters_json() as a member of the JSON object that is
+ * being printed. */
 void counters_say(const exs_stats_t *counted);
 void counters_json(const exs_stats_t *counted);
 

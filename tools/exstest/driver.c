@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Event queues and their loop; see driver.h. */
+/* driver.c - event queues and their loop; see driver.h. */
 #include "driver.h"
 
 #include <errno.h>
@@ -98,7 +98,7 @@ void driver_run(struct driver *driver)
         }
         for (int i = 0; i < ROUNDS && !driver->stop; i++)
             poll_round(driver);
-        ev_run(driver->loop, EVRUN_NOWAIT); /* the timers */
+        ev_run(driver->loop, EVRUN_NOWAIT); /* runs timers that have expired */
     }
 }
 

@@ -19,9 +19,9 @@ struct driver { /* owned and used by one thread */
     bool stop;
 };
 
-/* Creates this many queues. -1 and errno. */
+/* Creates this number of queues. Returns 0, or -1 and errno. */
 int driver_open(struct driver *driver, int queues, bool polling);
-/* Deletes them; their sockets must be closed. -1 and errno. */
+/* Deletes the queues; their sockets must be closed. Returns 0, or -1 and errno. */
 int driver_close(struct driver *driver);
 /* Adds the library's counters of the queues to `sum`. */
 void driver_count(const struct driver *driver, exs_stats_t *sum);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * exstest - the tests of dapltest, for EXS: a server, its end, transactions, performance, limits.
+ * exstest - the tests of dapltest, for EXS: S (server), Q (quit the server), T (transactions), P (performance) and L
+ * (limits).
  *
- * This file: from the command line to the test. A client's side is in client.c, the server's in server.c, a
- * connection of either in link.c; what is done on it in transaction.c and performance.c; limits in limit.c.
+ * This file has main(), which selects the test. client.c is the client's side, server.c the server's; link.c is a
+ * connection at either side; transaction.c and performance.c run a test on it; limit.c is the limit test.
  */
 #include <errno.h>
 #include <exs.h>
@@ -20,8 +21,8 @@
 #include "tools/common/standard.h"
 #include "wire.h"
 
-/* uDAPL's configuration calls the provider that takes whatever device the RDMA connection manager finds by such
- * names: here that is what happens without a name. */
+/* Whether this is a name of uDAPL's provider for any device that the RDMA connection manager finds. EXS finds a device
+ * in the same way if none is named. */
 static bool is_any_device(const char *name)
 {
     return strncmp(name, "OpenIB-", 7) == 0 || strncmp(name, "ofa-v2-", 7) == 0;
@@ -56,7 +57,7 @@ static void trace_options(const struct options *o)
     }
 }
 
-/* Buffers for the whole pipeline have to fit into what a connection may have. */
+/* Reduces the pipeline to a size whose buffers fit into a connection's memory. */
 static void fit_pipeline(struct options *o)
 {
     uint32_t most = PIPELINE_MAX;
@@ -97,8 +98,8 @@ int main(int argc, char **argv)
 
     standard_open();
     setvbuf(stdout, NULL, _IOLBF, 0);
-    sigaction(SIGPIPE, &ignore, NULL); /* the reader of a pipe may close it */
-    argv[0] = name; /* getopt's messages begin with it, and the build runs the program by another path */
+    sigaction(SIGPIPE, &ignore, NULL); /* standard output may be a pipe whose reader closes it */
+    argv[0] = name; /* getopt's messages begin with it; the path may be that of libtool's copy */
     options_version("exstest", argc, argv);
     struct options options = options_read(argc, argv);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The limit test: each resource is asked for until that fails, the maximum is reached, or half of the machine's
- * free memory is used. Every failure has to be an error return that says what is short, and everything has to
- * come back.
+ * limit.c - the limit test. Acquires each resource until an attempt fails, the maximum is reached, or half of the
+ * machine's free memory is used. A failure must be an errno that means a limit, and all resources must be released
+ * afterwards.
  *
- * With a width, the sets that were made before take turns.
+ * With a width, that number of sets (sets.h) is created first, and the attempts use them in turn.
  */
 #include "limit.h"
 
@@ -21,9 +21,9 @@
 #include "sets.h"
 
 enum {
-    UNLIMITED = 1 << 18, /* attempts without -m: if all succeed, the limit was not found */
-    LOOK_EVERY = 64,     /* attempts between looks at the memory */
-    LOOKS = 10000        /* a millisecond apart, until a thread that has ended is gone */
+    UNLIMITED = 1 << 18, /* maximum attempts without -m: if all succeed, the limit was not found */
+    LOOK_EVERY = 64,     /* attempts between checks of the memory */
+    LOOKS = 10000        /* checks, a millisecond apart, that a joined thread is no longer listed in /proc */
 };
 
 struct test { /* owned by limit_run */
@@ -31,12 +31,12 @@ struct test { /* owned by limit_run */
     struct sockaddr_storage address;
     socklen_t length;
     struct set *sets;
-    uint32_t width; /* sets that were made */
+    uint32_t width; /* number of sets */
     struct thing *things;
     uint32_t room;
-    long memory; /* KiB that may be used */
+    long memory; /* maximum resident memory, KiB */
     bool failed;
-    int written; /* results in the JSON so far */
+    int written; /* results printed as JSON so far */
 };
 
 static void test_failed(struct test *test, const char *what)
@@ -74,7 +74,7 @@ static void free_sets(struct test *test)
 
 /* ---- Exhausting -------------------------------------------------------------------------------------- */
 
-/* Errors that tell of a limit; any other is a fault. */
+/* Whether this errno means a limit. Any other errno is a failure of the test. */
 static bool is_limit(int error)
 {
     static const int known[] = {EMFILE,     ENFILE,        ENOMEM,       ENOBUFS,      EAGAIN,   ENOSPC,
@@ -98,7 +98,8 @@ static bool grow_things(struct test *test)
     return true;
 }
 
-/* How many it got; *error: what the last attempt failed with, or 0. */
+/* Acquires the resource until an attempt fails, and returns the number acquired. *error: errno of the last attempt, or
+ * 0. *memory: stopped by the limit on memory. */
 static uint32_t exhaust_limit(struct test *test, const struct limit *limit, int *error, bool *memory)
 {
     uint32_t most = test->options->maximum > 0 ? test->options->maximum : UNLIMITED, count = 0;
@@ -168,7 +169,7 @@ static void run_limit(struct test *test, const struct limit *limit)
 
 /* ---- The largest region ------------------------------------------------------------------------------ */
 
-/* 0: such a region was registered and exported, and given back. Else an errno. */
+/* Registers, exports and releases a region of this size. Returns 0 or an errno. */
 static int try_size(struct test *test, size_t size)
 {
     struct set *set = &test->sets[0];
@@ -194,7 +195,8 @@ static int try_size(struct test *test, size_t size)
     return error;
 }
 
-/* A device that pins what it registers would take all of the machine's memory. */
+/* Returns the largest size to try. An adapter pins registered memory, so its maximum is a part of the machine's
+ * memory. */
 static size_t most_size(const struct test *test)
 {
     char device[64] = "";
@@ -265,7 +267,8 @@ static bool check_words(const struct options *o)
     return true;
 }
 
-/* Once around, so that what a thread and a device keep for good is there before anything is counted. */
+/* Creates and frees all sets once, so that resources that a thread and a device never release exist before resources
+ * are counted. */
 static bool warm_up(struct test *test)
 {
     bool made;
@@ -277,7 +280,8 @@ static bool warm_up(struct test *test)
     return made && !test->failed;
 }
 
-/* The kernel lists a thread that was joined until it is done with it. */
+/* Returns the resources in use. Waits a while for joined threads to leave /proc, where the kernel may list them after
+ * pthread_join(). */
 static struct resources left_of(const struct resources *before)
 {
     struct resources now = resources_now();

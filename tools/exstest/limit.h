@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* limit.h - the limit test: how many of each resource can this process get, and are all released again? */
+/* limit.h - the limit test: measures how many of each resource this process can get, and checks that all are
+ * released. */
 #ifndef EXSTEST_LIMIT_H
 #define EXSTEST_LIMIT_H
 

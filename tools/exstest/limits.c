@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See limits.h. Each get leaves nothing behind where it fails. */
+/* limits.c - the resources of the limit test; see limits.h. A get function that fails has released everything. */
 #include "limits.h"
 
 #include <errno.h>
 #include <stddef.h>
 
-/* A socket that is bound has event channels and ids of its own on every device. */
+/* A bound socket has an event channel and a connection identifier on each device. */
 static int get_device(struct set *set, struct thing *thing)
 {
     struct sockaddr_storage any = set->address;
 
-    ((struct sockaddr_in *)&any)->sin_port = 0; /* at the same place in sockaddr_in6 */
+    ((struct sockaddr_in *)&any)->sin_port = 0; /* same offset in sockaddr_in6 */
     thing->socket = exs_socket(any.ss_family, SOCK_SEQPACKET, 0);
     if (thing->socket == -1)
         return -1;
@@ -72,7 +72,7 @@ static int close_connection(struct set *set, struct thing *thing)
     return set_disconnect(&thing->ends);
 }
 
-/* The first connection of a queue opens a protection domain there, and completion queues. */
+/* The first connection of a queue creates its protection domain and completion queues. */
 static int get_domain(struct set *set, struct thing *thing)
 {
     if (get_queue(set, thing) == -1)
@@ -94,7 +94,7 @@ static int close_domain(struct set *set, struct thing *thing)
     return exs_qdelete(thing->queue) == -1 ? -1 : closed;
 }
 
-/* Registered with the device, too: exported. */
+/* The region is also exported, and therefore registered with the device. */
 static int get_region(struct set *set, struct thing *thing)
 {
     thing->region = exs_mregister(set->memory, SET_MEMORY, 0);

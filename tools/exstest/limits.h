@@ -6,7 +6,7 @@
 #include <exs.h>
 #include "sets.h"
 
-/* The resource that one attempt has acquired. */
+/* The resource acquired by one attempt. */
 struct thing {
     int socket;
     exs_qhandle_t queue;
@@ -18,7 +18,7 @@ struct thing {
 struct limit {
     const char *name, *alias[2];                            /* alias: names in dapltest */
     const char *title;                                      /* "event queues created" */
-    int (*get)(struct set *set, struct thing *thing);       /* -1 and errno */
+    int (*get)(struct set *set, struct thing *thing);       /* returns 0, or -1 and errno */
     int (*give_back)(struct set *set, struct thing *thing); /* NULL: released with the set */
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A connection: handshake, farewell and close. See link.h. */
+/* link.c - a connection: handshake, BYE messages and close. See link.h. */
 #include "link.h"
 
 #include <errno.h>
@@ -61,7 +61,7 @@ static const char *describe_loss(const struct link *link, int error)
     return text;
 }
 
-/* What a call failed with: is it the other end, or is something short here? */
+/* Distinguishes a lost connection from a failure at this end, for example a lack of memory. */
 void link_call_failed(struct link *link, const char *what)
 {
     if (errno == ECONNRESET || errno == EPIPE || errno == ETIMEDOUT)
@@ -74,7 +74,7 @@ void link_call_failed(struct link *link, const char *what)
 
 static int over_budget(struct link *link, size_t bytes, const char **why)
 {
-    static char text[WHY_MAX]; /* the server's one thread */
+    static char text[WHY_MAX]; /* static: only the server's single thread uses it */
     const struct budget *budget = link->budget;
 
     snprintf(
@@ -166,7 +166,7 @@ int link_connect(struct link *link, const struct addrinfo *where, exs_qhandle_t 
     return try_address(link);
 }
 
-/* The name may have another address where the server does listen. */
+/* Tries the next address of the server's name, or fails the link after the last one. */
 static void connect_failed(struct link *link, int error)
 {
     if (link->where->ai_next == NULL) {
@@ -252,10 +252,10 @@ static void client_greeted(struct link *link, unsigned version)
     }
     snprintf(link->failure, sizeof(link->failure), "VERSION MISMATCH: Server %u, Client %u", link->version,
              version);
-    link->quiet = true; /* once our version has reached it */
+    link->quiet = true; /* fails in message_delivered(), after the client has received this end's version */
 }
 
-/* why: may be the answer's own. */
+/* why: may be link->answer.why. */
 static void refuse_request(struct link *link, const char *why)
 {
     if (why != link->answer.why)
@@ -275,7 +275,7 @@ static void request_received(struct link *link, size_t length)
         return;
     }
     link->stage = READY;
-    link->tell(link, LINK_READY); /* the owner may have a reason to refuse it */
+    link->tell(link, LINK_READY); /* the owner may refuse by setting answer.why */
     if (link->answer.why[0] != '\0') {
         refuse_request(link, link->answer.why);
         return;
@@ -328,7 +328,7 @@ static void message_received(struct link *link, size_t length)
     }
 }
 
-/* What waits for our own messages to be delivered. */
+/* Called when messages of this end were delivered: performs the actions that wait for this. */
 static void message_delivered(struct link *link)
 {
     if (link->said > 0 || link->failed || link->stage == CLOSING)
@@ -378,7 +378,7 @@ void link_event(struct link *link, const exs_event_t *event)
         return;
     }
     if (event->exs_evt_errno != 0 && link->stage == LEAVING && link->heard_bye) {
-        link->said = 0; /* who has said goodbye may close before our own was acknowledged */
+        link->said = 0; /* a peer that has sent BYE may close before it acknowledges this end's BYE */
         message_delivered(link);
         return;
     }

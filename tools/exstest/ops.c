@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Operations: reading them from the command line, and what is not allowed. */
+/* ops.c - parses operations of the command line, and checks their restrictions; see ops.h. */
 #include "ops.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@ enum { SYNC_SIZE = 64 }; /* bytes of an operation that validation adds */
 
 static const char *const letters[] = {"SR", "RR", "RW"};
 
-/* The words that are left. */
+/* The remaining words of the command line. */
 struct words {
     char **word;
     int count;
@@ -37,7 +37,7 @@ static bool parse_transfer(struct op *op, const char *word)
     return false;
 }
 
-/* A number, if the next word is one. */
+/* Parses the next word if it is a number. */
 static bool parse_number(struct words *words, const char *what, uint32_t most, uint32_t *value)
 {
     if (words->count == 0 || words->word[0][0] < '0' || words->word[0][0] > '9')
@@ -123,7 +123,7 @@ bool op_is_possible(const struct op *op)
            op_bytes(op) <= SIZE_MAX_OF_OP && (!op->deferred || op->transfer == SEND_RECV);
 }
 
-/* A client's -f, then a server's -f, and so on, in pairs. */
+/* Whether each client operation with -f is followed by a server operation with -f, in pairs. */
 static bool deferred_in_pairs(const struct ops *ops)
 {
     bool open = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ops.h - the operations of a test, as given on the command line and carried out by both ends. */
+/* ops.h - the operations of a test, as given on the command line and executed by both ends. */
 #ifndef EXSTEST_OPS_H
 #define EXSTEST_OPS_H
 
@@ -10,7 +10,7 @@
 enum transfer { SEND_RECV, REMOTE_READ, REMOTE_WRITE };
 
 struct op {
-    bool by_server; /* the server starts it, else the client */
+    bool by_server; /* the server starts it, otherwise the client */
     enum transfer transfer;
     uint32_t size, segments; /* size: bytes of a segment */
     bool deferred;           /* -f */
@@ -29,15 +29,15 @@ struct ops {
     int count;
 };
 
-/* Parses "client SR 4096 2 -f" and so on, up to the last word. False: an error was printed. */
+/* Parses "client SR 4096 2 -f" and so on, up to the last word. Returns false after printing an error. */
 bool ops_parse(struct ops *ops, char **words, int count);
-/* Parses "RW 4096 2" of a performance test. False: an error was printed. */
+/* Parses "RW 4096 2" of a performance test. Returns false after printing an error. */
 bool ops_parse_one(struct op *op, char **words, int count);
-/* Checks the restrictions of a transaction test. False: *why says which one is violated. */
+/* Checks the restrictions of a transaction test. Returns false and sets *why if one is violated. */
 bool ops_check(const struct ops *ops, const char **why);
 /* Appends the operations that validation needs. */
 void ops_add_validation(struct ops *ops);
-bool op_is_possible(const struct op *op); /* sizes and counts within the limits */
+bool op_is_possible(const struct op *op); /* its sizes and counts are within the limits */
 
 static inline size_t op_bytes(const struct op *op)
 {
@@ -50,7 +50,7 @@ static inline bool op_is_mine(const struct op *op, bool server)
     return op->by_server == server;
 }
 
-/* Whether the data move from this end's memory, not into it. */
+/* Whether data are transferred from this end's memory, otherwise into it. */
 static inline bool op_is_source(const struct op *op, bool server)
 {
     return op_is_mine(op, server) == (op->transfer != REMOTE_READ);

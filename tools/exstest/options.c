@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The command line: the letters and defaults of dapltest's page, and long options beside them. */
+/* options.c - the command line: letters and defaults as in dapltest's manual page, and long options. */
 #include "options.h"
 
 #include <errno.h>
@@ -83,7 +83,7 @@ static _Noreturn void exit_with_hint(void)
     exit(2);
 }
 
-/* Which tests an option is for; NULL: all. */
+/* Returns the letters of the tests that have this option; NULL: all tests. */
 static const char *tests_of(int option)
 {
     static const struct {
@@ -98,7 +98,7 @@ static const char *tests_of(int option)
     return NULL;
 }
 
-/* As it is written: its letter, or its name where it has none. */
+/* Returns the option as the user writes it: its letter, or its name if it has no letter. */
 static const char *option_text(int option, char letter[3])
 {
     if (option == STATISTICS)
@@ -145,8 +145,8 @@ static void read_mode(struct options *o, const char *word)
         o->polling = *one_of('m', word, modes) == 'p';
 }
 
-/* What -m and -w mean depends on the test, which may come behind them: so an option is read when all are there.
- */
+/* The meaning of -m and -w depends on the test, which may be a later option. Therefore options are interpreted after
+ * all of them were collected. */
 static void read_option(struct options *o, int option, const char *word)
 {
     static const char *const qualities[] = {"HT", "LL", "EC", "PM", "BE", NULL};
@@ -211,7 +211,7 @@ static void read_option(struct options *o, int option, const char *word)
     }
 }
 
-struct given { /* the options as they stand */
+struct given { /* the options in the order of the command line */
     int option;
     const char *word;
 };
@@ -241,10 +241,10 @@ static int collect_options(int argc, char **argv, struct given *given, struct op
     return count;
 }
 
-/* -f FILE stands for all of them. */
+/* Reads the command line from the file of -f, which must be the only option. */
 static const struct script *from_script(const struct given *given, int count, int words, const char *program)
 {
-    static struct script script; /* what it holds is used as long as the program runs */
+    static struct script script; /* static: its words are used until the program ends */
 
     for (int i = 0; i < count; i++) {
         if (given[i].option != 'f')
@@ -288,7 +288,7 @@ static void check_all(struct options *o)
         complain("-T %c needs a server: -s NAME", o->test);
         exit_with_hint();
     }
-    int least = o->test == 'S' ? 0 : 1; /* a server may have any */
+    int least = o->test == 'S' ? 0 : 1; /* of a server: any port */
 
     if (options_number(o->port, least, 65535) < 0) {
         complain("-n: want a port from %d to 65535, not '%s'", least, o->port);

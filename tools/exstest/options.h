@@ -11,7 +11,7 @@ enum { THREADS_MAX = 256, CONNECTIONS_MAX = 1024, WIDTH_MAX = 256, DEBUG_MAX = 3
 
 struct options {
     char test;           /* S, Q, T, P or L */
-    const char *device;  /* NULL: EXS_DEVICE decides */
+    const char *device;  /* NULL: EXS_DEVICE applies */
     const char *port;    /* of the server */
     const char *server;  /* its name or address */
     const char *address; /* server: local address; NULL: all */
@@ -26,9 +26,9 @@ struct options {
     int limits_count;
 };
 
-/* Exits with status 2 if the command line is invalid, with 0 after help. */
+/* Parses the command line. Exits with status 2 if it is invalid, with 0 after help. */
 struct options options_read(int argc, char **argv);
-/* -R: whether this class polls. */
+/* Whether the service class of -R busy-polls. */
 bool options_poll(const struct options *options);
 
 #endif

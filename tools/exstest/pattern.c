@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Patterns; see pattern.h. */
+/* pattern.c - generates and checks test data; see pattern.h. */
 #include "pattern.h"
 
 #include <endian.h>
 #include <string.h>
 
-#define STEP UINT64_C(0x9E3779B97F4A7C15) /* odd, and far from every small number */
+#define STEP UINT64_C(0x9E3779B97F4A7C15) /* odd; neighbouring inputs give very different products */
 
 static uint64_t mix_bits(uint64_t x)
 {
@@ -21,7 +21,7 @@ uint64_t pattern_seed(uint64_t session, uint32_t connection, int op, uint32_t se
     return mix_bits(mix_bits(session + iteration * STEP) + place);
 }
 
-/* Words 0, 1, ... of a segment; the same bytes on every machine. */
+/* Returns an 8-byte word of a segment; index: 0, 1, ... The bytes are the same on machines of any byte order. */
 static uint64_t word_at(uint64_t seed, size_t index)
 {
     return htole64(seed + index * STEP);

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The performance test on its one connection.
+ * performance.c - the performance test, on a single connection.
  *
- * First throughput: `pipeline` operations are under way until all iterations are done. Then latency: one
- * operation at a time; a send is answered by a send of the same size. The server's end of a read or write has
- * nothing to do.
+ * The first phase measures throughput: `pipeline` operations are in flight until all iterations are done. The second
+ * phase measures latency: one operation at a time; the server answers a send by a send of the same size. The server is
+ * passive while the client reads or writes its memory.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include "figures.h"
 #include "transfer.h"
 
-enum { ASKED, ECHO }; /* the operations: what was asked for; a send's answer */
+enum { ASKED, ECHO }; /* indices of operations: the requested one; the answer to a send */
 
 struct performance { /* owned by its link */
     exs_token_t token;
-    bool timing;            /* the second phase */
-    uint32_t started, done; /* operations of the phase */
-    uint32_t events;        /* of the operation that is being done */
-    uint32_t messages;      /* server: received; client: answers */
-    uint32_t receives;      /* posted, ever */
-    uint32_t echoes;        /* server: on their way */
+    bool timing;            /* second phase: latency */
+    uint32_t started, done; /* operations of this phase */
+    uint32_t events;        /* received for the current operation */
+    uint32_t messages;      /* server: messages received; client: answers received */
+    uint32_t receives;      /* posted since the start */
+    uint32_t echoes;        /* server: answers in flight */
     uint64_t began, cpu, asked;
 };
 
@@ -103,7 +103,7 @@ static void one_done(struct link *link)
     fill_pipeline(link);
 }
 
-/* A timed send is done when its answer is there, and the event of the send itself too. */
+/* A timed send is done when its answer and its own completion event have arrived. */
 static void client_event(struct link *link, const exs_event_t *event)
 {
     struct performance *p = link->work;

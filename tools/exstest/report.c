@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The figures of a test; see report.h.
+ * report.c - prints the results of a test; see report.h.
  *
- * A transaction test has dapltest's units: 1 MB is 10^6 bytes, Send and Recv are the client's, and reads and
- * writes are those of both ends. A performance test has 1 MB = 2^20 bytes, as there.
+ * Units are those of dapltest. Transaction test: 1 MB is 10^6 bytes; Send and Recv are the client's, RDMA reads and
+ * writes those of both ends. Performance test: 1 MB is 2^20 bytes.
  */
 #include "report.h"
 
@@ -51,7 +51,7 @@ static void say_sum(const char *name, double bytes, double seconds)
     say("%-17s: %10.2f MB - %10.2f MB/Sec", name, bytes / MB, bytes / MB / seconds);
 }
 
-/* The last member of the line. */
+/* Prints the last member of the JSON object. */
 static void end_json(const struct outcome *outcome)
 {
     counters_json(&outcome->counted);
@@ -113,7 +113,7 @@ static int compare_ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-struct latency { /* us; of a send half the way there and back */
+struct latency { /* us; for a send half of the round trip */
     double least, mean, most, median, p90, p99, p999;
 };
 
@@ -139,8 +139,8 @@ static struct latency compute_latency(struct figures *f, enum transfer transfer)
 }
 
 struct rates {
-    double seconds, cpu, operations, mib; /* cpu: percent of one processor; the others of a second */
-    double post, reap;                    /* us */
+    double seconds, cpu, operations, mib; /* cpu: percent of one CPU; operations and MiB per second */
+    double post, reap;                    /* us per operation */
 };
 
 static struct rates compute_rates(const struct options *o, const struct figures *f)

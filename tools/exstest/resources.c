@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What this process has of the system; see resources.h. What /proc does not tell counts as 0. */
+/* resources.c - counts resources by /proc; see resources.h. A number that /proc does not provide is 0. */
 #include "resources.h"
 
 #include <dirent.h>
@@ -20,7 +20,7 @@ static long count_entries(const char *path)
     return count;
 }
 
-/* The number behind "NAME:" in one of /proc's files. */
+/* Returns the number after "NAME:" in a file in /proc. */
 static long read_field(const char *path, const char *name)
 {
     FILE *file = fopen(path, "re");
@@ -40,7 +40,7 @@ static long read_field(const char *path, const char *name)
 struct resources resources_now(void)
 {
     return (struct resources){
-        .descriptors = count_entries("/proc/self/fd") - 1, /* less the one that looks */
+        .descriptors = count_entries("/proc/self/fd") - 1, /* without the descriptor of the count itself */
         .threads = count_entries("/proc/self/task"),
         .pinned = read_field("/proc/self/status", "VmPin"),
     };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* resources.h - the system resources of this process, to check that all were released. */
+/* resources.h - counts the system resources of this process, to check that all were released. */
 #ifndef EXSTEST_RESOURCES_H
 #define EXSTEST_RESOURCES_H
 

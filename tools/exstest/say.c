@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What exstest prints; see say.h. A line is one call of stdio, so that threads don't mix theirs. */
+/* say.c - prints lines; see say.h. Each line is a single stdio call, so that the lines of threads are not mixed. */
 #include "say.h"
 
 #include <stdarg.h>
@@ -12,7 +12,7 @@ int say_debug;
 bool say_quiet;
 
 static bool limited;
-static struct lines lines[2]; /* of standard output, and error */
+static struct lines lines[2]; /* of standard output and standard error */
 
 void say_limited(void)
 {

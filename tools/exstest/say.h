@@ -5,13 +5,13 @@
 
 #include <stdbool.h>
 
-extern int say_debug;  /* how often -d was given */
-extern bool say_quiet; /* --json: standard output is for that alone */
+extern int say_debug;  /* number of -d options */
+extern bool say_quiet; /* --json: only JSON is printed on standard output */
 
-/* In a server, whose clients cause its output: limits the number of lines from now on (lines.h). Only one thread may
+/* For a server, whose output is caused by clients: limits the rate of lines from now on (lines.h). Only one thread may
  * print. */
 void say_limited(void);
-/* After say_limited(): to be called once a second, and at the end. */
+/* To be called after say_limited() once a second, and at the end. */
 void say_second(void);
 void say_end(void);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A command line out of a file; see script.h. */
+/* script.c - reads a command line from a file; see script.h. */
 #include "script.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ static int add_word(struct script *script, char *word)
     return 0;
 }
 
-/* Cuts the line into words, where it is. */
+/* Splits the line into words in place. */
 static int add_line(struct script *script, char *line)
 {
     line[strcspn(line, "#")] = '\0';
@@ -37,7 +37,8 @@ static int add_line(struct script *script, char *line)
     }
 }
 
-/* All of the file, with a zero behind it. NULL and errno; more than a command line has is none. */
+/* Returns the contents of the file as a string, or NULL and errno. A file that is longer than any command line is an
+ * error. */
 static char *read_all(FILE *file)
 {
     char *text = malloc(BYTES_MAX + 1);
@@ -56,7 +57,7 @@ static char *read_all(FILE *file)
     return NULL;
 }
 
-/* The words stay where they are. */
+/* Adds the words of all lines. The words stay in the buffer `line`. */
 static int add_lines(struct script *script, char *line)
 {
     char *next;

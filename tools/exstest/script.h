@@ -3,12 +3,12 @@
 #ifndef EXSTEST_SCRIPT_H
 #define EXSTEST_SCRIPT_H
 
-struct script { /* never freed: the words are used as long as the program runs */
+struct script { /* never freed: the words are used until the program ends */
     int argc;
     char **argv; /* argv[0] is the program's name */
 };
 
-/* -1 and errno. */
+/* Returns 0, or -1 and errno. */
 int script_read(struct script *script, const char *name, const char *program);
 
 #endif

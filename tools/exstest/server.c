@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The server: any number of clients in one libev loop, on one event queue.
+ * server.c - the server: any number of clients in one libev loop, on one event queue.
  *
- * Whatever a client does, the others don't notice: its connection fails, which is said, and the server goes on.
+ * A client that misbehaves does not affect the others: its connection fails, the server prints the reason and
+ * continues.
  */
 #include "server.h"
 
@@ -25,9 +26,9 @@ enum {
     BATCH = 64,
     ROUNDS = 1024,
     POLL_IDLE_S = 1, /* seconds without an event after which the server sleeps though a client wants polling */
-    HANDSHAKE_PATIENCE = 20, /* seconds that a client may say nothing */
+    HANDSHAKE_PATIENCE = 20, /* seconds without an event during the handshake */
     TEST_PATIENCE = 60,
-    REST_PATIENCE = 3600 /* where a test that runs has nothing to say */
+    REST_PATIENCE = 3600 /* if the test may have no events for a long time (link->may_rest) */
 };
 
 struct client { /* a connection */
@@ -36,11 +37,11 @@ struct client { /* a connection */
     struct session *session;
     char name[OPTIONS_ADDRESS_MAX];
     bool polling;
-    uint64_t moves; /* at the last look */
-    int silent;     /* seconds since then */
+    uint64_t moves; /* link.moves a second ago */
+    int silent;     /* seconds without an event */
 };
 
-/* Owned by server_run, used by the loop's thread only. */
+/* Owned by server_run(), used by the loop's thread only. */
 static struct server {
     struct ev_loop *loop;
     exs_qhandle_t queue;
@@ -53,8 +54,8 @@ static struct server {
     char device[64];
     LIST_HEAD(, client) clients;
     struct sessions sessions;
-    int count, polling; /* connections; of them such that poll */
-    ev_tstamp heard;    /* when the last event came */
+    int count, polling; /* connections; connections whose client wants polling */
+    ev_tstamp heard;    /* time of the last event */
     struct budget budget;
     bool ending;
 } server;
@@ -65,7 +66,7 @@ static int report_error(const char *what)
     return -1;
 }
 
-/* ---- The end ----------------------------------------------------------------------------------------- */
+/* ---- Shutdown ---------------------------------------------------------------------------------------- */
 
 static void end_when_quiet(struct server *s)
 {
@@ -73,7 +74,7 @@ static void end_when_quiet(struct server *s)
         ev_break(s->loop, EVBREAK_ALL);
 }
 
-/* No new clients; those that are there may go on. */
+/* Stops accepting clients, and lets the current ones finish. */
 static void begin_to_end(struct server *s)
 {
     if (s->ending)
@@ -242,8 +243,8 @@ static void events_cb(EV_P_ exs_ev *w, exs_event_t *events, int count)
     give_out(s, events, count);
 }
 
-/* While a client wants polling, the loop polls the queue whenever it has nothing else to do. A client that was stopped
- * sends nothing, however long that lasts: then the server sleeps, and polls again after the next event. */
+/* While a client wants polling, the loop busy-polls the queue when it is idle. After POLL_IDLE_S seconds without an
+ * event, for example because the client was stopped, the server sleeps until the next event and then polls again. */
 static void poll_cb(EV_P_ ev_idle *w, int revents)
 {
     const struct timeval now = {0};
@@ -262,7 +263,7 @@ static void poll_cb(EV_P_ ev_idle *w, int revents)
     }
 }
 
-/* ---- Clients that say nothing ------------------------------------------------------------------------ */
+/* ---- Time limits ------------------------------------------------------------------------------------- */
 
 static void second_cb(EV_P_ ev_timer *w, int revents)
 {
@@ -283,9 +284,9 @@ static void second_cb(EV_P_ ev_timer *w, int revents)
     say_second();
 }
 
-/* ---- The beginning ----------------------------------------------------------------------------------- */
+/* ---- Start ------------------------------------------------------------------------------------------- */
 
-/* -1: complained, or errno. */
+/* Returns 0, or -1 and errno, or -1 after printing an error. */
 static int listen_on(struct server *s, const char *host, const char *port)
 {
     struct sockaddr_storage address;
@@ -312,10 +313,10 @@ static int port_of(int listener)
 
     if (exs_getsockname(listener, (struct sockaddr *)&address, &length) == -1)
         return -1;
-    return ntohs(((struct sockaddr_in *)&address)->sin_port); /* at the same place in sockaddr_in6 */
+    return ntohs(((struct sockaddr_in *)&address)->sin_port); /* same offset in sockaddr_in6 */
 }
 
-/* The wildcard of IPv6 stands for IPv4 too; a machine may be without IPv6. */
+/* Listens on the wildcard address of IPv6, which includes IPv4, or of IPv4 on a machine without IPv6. */
 static int start_listening(struct server *s, const struct options *o)
 {
     int result = listen_on(s, o->address != NULL ? o->address : "::", o->port);

@@ -5,7 +5,7 @@
 
 #include "options.h"
 
-/* Serves until a client asks to quit, or a signal arrives. Returns the exit status. */
+/* Serves clients until one requests Q (quit) or a signal arrives. Returns the exit status. */
 int server_run(const struct options *options);
 
 #endif

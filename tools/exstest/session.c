@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Tests at a server; see session.h. */
+/* session.c - the sessions of a server; see session.h. */
 #include "session.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sets of everything; see sets.h. */
+/* sets.c - creates and frees the objects of the limit test; see sets.h. */
 #include "sets.h"
 
 #include <errno.h>
@@ -8,7 +8,9 @@
 #include <sys/mman.h>
 #include "say.h"
 
-enum { PATIENCE = 5 }; /* seconds: who has no descriptor to accept with lets the other end wait */
+enum {
+    PATIENCE = 5
+}; /* seconds: without a free descriptor the accept does not complete, and the connect waits */
 
 static int complain_of(const char *what)
 {
@@ -18,7 +20,7 @@ static int complain_of(const char *what)
 
 /* ---- Connections ------------------------------------------------------------------------------------- */
 
-/* An event of either queue; 0: nothing came for a long time. -1 and errno. */
+/* Gets an event of either queue. Returns 1; 0 after PATIENCE seconds without one; or -1 and errno. */
 static int next_event(exs_qhandle_t one, exs_qhandle_t other, exs_event_t *event)
 {
     const struct timeval now = {0};
@@ -37,7 +39,8 @@ static int next_event(exs_qhandle_t one, exs_qhandle_t other, exs_event_t *event
     }
 }
 
-/* Waits for the two events of a connection. Returns 0 or an errno. An accept without a connection stays pending. */
+/* Waits for the events of connect and accept. Returns 0 or an errno. After a failed connect the accept stays
+ * pending. */
 static int await_connection(struct set *set, exs_qhandle_t queue, struct ends *ends)
 {
     int error = 0, connecting = 1;
@@ -134,7 +137,7 @@ int set_make(struct set *set, const struct sockaddr_storage *address, socklen_t 
     return -1;
 }
 
-/* Closing the connection has cancelled the receives: each has its event. */
+/* Removes the events of the receives, which closing the connection has cancelled. */
 static int drain_events(struct set *set)
 {
     const struct timeval now = {0};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sets.h - what a limit test starts with: a queue, a listener, a connection of this process to itself, and memory. */
+/* sets.h - the objects that each attempt of the limit test needs: a queue, a listener, a connection of this process to
+ * itself, and a registered buffer. */
 #ifndef EXSTEST_SETS_H
 #define EXSTEST_SETS_H
 
@@ -20,16 +21,16 @@ struct set { /* owned by the limit test */
     struct ends ends;
     char *memory;
     exs_mhandle_t region;
-    exs_acceptaddr_t element; /* of an accept; in use while one is pending after a failed connect */
+    exs_acceptaddr_t element; /* of the accept; stays in use if the connect failed and the accept is pending */
     int accepting;
-    uint32_t receives; /* receives that were started on ends.client */
+    uint32_t receives; /* receives posted on ends.client */
 };
 
-/* Makes a set that listens at this address, on any port. -1 and errno; everything was released. */
+/* Creates a set that listens at this address, on any port. Returns 0, or -1 and errno after releasing everything. */
 int set_make(struct set *set, const struct sockaddr_storage *address, socklen_t length);
-/* -1: a part of it can't be released; an error was printed. */
+/* Frees a set. Returns 0, or -1 after printing an error if a part of it cannot be released. */
 int set_free(struct set *set);
-/* Makes one more connection, with its client's end on this queue. -1 and errno. */
+/* Establishes another connection, with its client's end on this queue. Returns 0, or -1 and errno. */
 int set_connect(struct set *set, exs_qhandle_t queue, struct ends *ends);
 int set_disconnect(struct ends *ends);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The transaction test on one connection: both ends go through the same operations, again and again.
+ * transaction.c - the transaction test on one connection: in each iteration both ends execute the same list of
+ * operations.
  *
- * The end that starts an operation waits for its completion, and the other end of a send waits for its message.
- * Nothing else synchronizes the ends, therefore the operations must have a send in each direction.
+ * The end that starts an operation waits for its completion. For a send, the other end waits for the message. Nothing
+ * else synchronizes the ends, therefore the list must contain a send in each direction.
  *
  * Validation adds three sends: server, client, server. When the client has received the first, the server has done
  * all of its operations, so the client checks the data that it received and writes new data for the server to read.
@@ -17,16 +18,16 @@
 #include "say.h"
 #include "transfer.h"
 
-enum { REPORTED_MAX = 3 }; /* mismatches of a connection that are told one by one */
+enum { REPORTED_MAX = 3 }; /* mismatches of a connection that are printed; further ones are only counted */
 
 struct transaction {                        /* owned by its link */
-    exs_token_t token[OPS_MAX + OPS_ADDED]; /* of what this end begins */
+    exs_token_t token[OPS_MAX + OPS_ADDED]; /* of the operations that this end starts */
     uint32_t iteration;
     int step;
-    bool begun;          /* this end's operation of this step */
-    int sends, onesided; /* events to come */
-    uint64_t got;        /* messages that are there and not gone through */
-    int next_in;         /* the operation whose message comes next */
+    bool begun;          /* this end has started the operation of this step */
+    int sends, onesided; /* expected completion events */
+    uint64_t got;        /* received messages that were not processed yet */
+    int next_in;         /* the operation of the next message */
 };
 
 static const struct op *op_at(const struct link *link, int step)
@@ -60,7 +61,7 @@ static void fill_source(struct link *link, int step, uint32_t iteration)
         pattern_put(place->base + i * place->stride, op->size, seed_of(link, step, i, iteration));
 }
 
-/* What the other end reads by itself in the next iteration. */
+/* Writes the data that the other end will read by RDMA in the next iteration. */
 static void fill_exported(struct link *link, uint32_t iteration)
 {
     for (int i = 0; i < link->area.ops.count; i++) {
@@ -71,7 +72,7 @@ static void fill_exported(struct link *link, uint32_t iteration)
     }
 }
 
-/* "operation 3, RDMA_READ (server) 999 x 2, iteration 7", and where in it. */
+/* Prints "operation 3, RDMA_READ (server) 999 x 2, iteration 7", and `where` in it. */
 static void report_mismatch(struct link *link, int step, const char *where, unsigned want, unsigned got)
 {
     char text[64];
@@ -85,7 +86,7 @@ static void report_mismatch(struct link *link, int step, const char *where, unsi
              got);
 }
 
-/* Data that never came leave those of the iteration before. */
+/* Whether the buffer has the data of the previous iteration, because the new data never arrived. */
 static bool is_of_before(const struct link *link, int step, uint32_t segment, const char *bytes)
 {
     const struct transaction *t = link->work;
@@ -133,7 +134,7 @@ static bool post_receive(struct link *link, int step)
     return transfer_receive(link, op_at(link, step), area_place(&link->area, step, 0));
 }
 
-/* Those of the operations `from` to `to` - 1. */
+/* Posts the receives of the operations `from` to `to` - 1. */
 static bool post_receives(struct link *link, int from, int to)
 {
     for (int i = from; i < to; i++)
@@ -147,7 +148,7 @@ static bool is_last_iteration(const struct link *link)
     return ((struct transaction *)link->work)->iteration + 1 == link->request.iterations;
 }
 
-/* A message was gone through: its buffer is needed for the next iteration. */
+/* Posts the receive again after its message was processed, unless this is the last iteration. */
 static bool receive_again(struct link *link, int step)
 {
     return is_last_iteration(link) || post_receive(link, step);
@@ -155,7 +156,8 @@ static bool receive_again(struct link *link, int step)
 
 /* ---- Steps ------------------------------------------------------------------------------------------- */
 
-/* The step at which this end checks everything up to there: the operation is a message that says so. */
+/* Returns the step at which this end checks the data of all steps so far: that of the added send which it receives
+ * first. */
 static int check_step(const struct link *link)
 {
     return link->area.ops.count - (link->server ? 2 : 3);
@@ -175,7 +177,7 @@ static bool check_all(struct link *link)
     return post_receives(link, 0, last + 1);
 }
 
-/* A message is there. */
+/* Processes the received message of this step. */
 static bool take_message(struct link *link, int step)
 {
     struct transaction *t = link->work;
@@ -210,12 +212,13 @@ static bool begin_op(struct link *link, int step)
     return true;
 }
 
-/* 1: the step is done; 0: not yet; -1: failed. */
+/* Executes a step. Returns 1 if it is done, 0 if it must wait, -1 if it failed. */
 static int try_step(struct link *link)
 {
     struct transaction *t = link->work;
     const struct op *op = op_at(link, t->step);
-    bool later = op->deferred && !link->server; /* a client's -f: when the next message is taken */
+    bool later =
+        op->deferred && !link->server; /* a client's -f: completes before the next message is processed */
 
     if (op_is_mine(op, link->server)) {
         if (!t->begun && !begin_op(link, t->step))
@@ -313,7 +316,7 @@ static int start_transaction(struct link *link, const struct tokens *theirs)
     return 0;
 }
 
-/* Messages come in the order of the operations. */
+/* Messages arrive in the order of the operations. */
 static bool message_event(struct link *link, const exs_event_t *event)
 {
     struct transaction *t = link->work;

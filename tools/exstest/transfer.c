@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One operation of a test on EXS; see transfer.h. */
+/* transfer.c - executes one operation of a test by EXS calls; see transfer.h. */
 #include "transfer.h"
 
 _Static_assert((int)SEGMENTS_MAX <= (int)EXS_XFV_MAX, "a message is gathered by one call");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages to bytes and back; what comes in is believed only after it was checked. See wire.h. */
+/* wire.c - encodes and decodes messages, and checks all that is decoded. See wire.h. */
 #include "wire.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ struct writer {
 struct reader {
     const unsigned char *in;
     size_t at, length;
-    bool bad; /* it ended too early */
+    bool bad; /* the message is too short */
 };
 
 static void put_bytes(struct writer *w, const void *bytes, size_t length)
@@ -66,7 +66,7 @@ static bool open_message(struct reader *r, const unsigned char *in, size_t lengt
     return get_number(r, 4) == WIRE_MAGIC && get_number(r, 2) == WIRE_VERSION && get_number(r, 2) == type;
 }
 
-/* All of it was read, and nothing was missing. */
+/* Whether the message was read completely, and was not too short. */
 static bool is_at_end(const struct reader *r)
 {
     return !r->bad && r->at == r->length;

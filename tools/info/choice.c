@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The choice that a connection makes, made without one. See choice.h. */
+/* choice.c - chooses a device as a connect would, without connecting. See choice.h. */
 #include "choice.h"
 
 #include <errno.h>
@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DISCARD 9 /* a port: nothing is sent to it */
+#define DISCARD 9 /* a port; no packet is sent to it */
 
-/* What connecting a UDP socket finds out. 0 or an errno. */
+/* Finds the local address by connecting a UDP socket. Returns 0 or an errno. */
 static int find_way(struct sockaddr_storage *to, socklen_t length, struct sockaddr_storage *from)
 {
     socklen_t size = sizeof(*from);
@@ -19,7 +19,7 @@ static int find_way(struct sockaddr_storage *to, socklen_t length, struct sockad
 
     if (fd == -1)
         return errno;
-    ((struct sockaddr_in *)to)->sin_port = htons(DISCARD); /* at the same place in both kinds */
+    ((struct sockaddr_in *)to)->sin_port = htons(DISCARD); /* same offset in sockaddr_in6 */
     if (connect(fd, (struct sockaddr *)to, length) == -1 ||
         getsockname(fd, (struct sockaddr *)from, &size) == -1) {
         error = errno;
@@ -42,7 +42,8 @@ static bool is_same_host(const struct sockaddr_storage *a, const struct sockaddr
            a6->sin6_scope_id == b6->sin6_scope_id;
 }
 
-/* The software device has every address, also those that its list has no space for. */
+/* Whether the device has this local address. The software device has all addresses, also those that do not fit into its
+ * list. */
 static bool device_leads(const exs_device_t *device, const struct sockaddr_storage *from)
 {
     if (strcmp(device->exs_kind, "soft") == 0)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * exs-info [OPTION...] [ADDRESS...] - says which RDMA devices EXS finds here, and which would carry a
- * connection.
+ * exs-info [OPTION...] [ADDRESS...] - prints the RDMA devices that EXS finds on this host, and the device that a
+ * connection to each address would use.
  *
- * This file: options, and asking. The choice is in choice.c, the system's limits in limits.c, printing in
- * say.c.
+ * This file has main(): it parses options and collects the devices. choice.c chooses a device, limits.c reads the
+ * system's limits, say.c prints.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -57,7 +57,7 @@ static _Noreturn void exit_failing(const char *what)
     exit(1);
 }
 
-/* All that there are. Owned by main, to free. */
+/* Returns all devices. The caller frees the array. */
 static exs_device_t *get_devices(int *count)
 {
     exs_device_t *devices = NULL, *more;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The limits of this process, and the kernel's range of ports. See limits.h. */
+/* limits.c - reads the limits of this process and the kernel's range of ports. See limits.h. */
 #include "limits.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ static uint64_t limit_of(__rlimit_resource_t resource)
     return limit.rlim_cur;
 }
 
-/* Two numbers in a line. */
+/* Reads the range of ephemeral ports: two numbers in a line. */
 static void read_ports(struct limits *limits)
 {
     FILE *file = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/* Bytes that a connection pins, without the program's buffers. */
+/* Bytes that a connection pins, without the application's buffers. */
 #define LIMITS_CONNECTION (UINT64_C(296) << 10)
 #define LIMITS_NONE UINT64_MAX
 

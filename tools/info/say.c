@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Text in columns, and one object of JSON. See say.h. */
+/* say.c - prints text in columns, or one JSON object. See say.h. */
 #include "say.h"
 
 #include <inttypes.h>
@@ -27,7 +27,7 @@ static int addresses_of(const exs_device_t *device)
 
 /* ---- Text ------------------------------------------------------------------------------------------------ */
 
-/* Powers of 1024 where nothing is lost by it. */
+/* Writes a number of bytes with a unit (a power of 1024) if it is a multiple of that. */
 static const char *bytes_text(uint64_t bytes, char text[32])
 {
     static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
@@ -105,7 +105,8 @@ void say_text(const struct info *info)
 
 /* ---- JSON ------------------------------------------------------------------------------------------------ */
 
-/* What can't be in a string is written as a number; bytes of UTF-8 are as they are. */
+/* Prints a JSON string. Characters that a string cannot contain are written as escaped numbers; other bytes of UTF-8
+ * are unchanged. */
 static void string_json(const char *text)
 {
     putchar('"');

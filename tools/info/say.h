@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* say.h - prints what exs-info has found out, as text or as JSON. */
+/* say.h - prints the results of exs-info, as text or as JSON. */
 #ifndef INFO_SAY_H
 #define INFO_SAY_H
 
@@ -12,8 +12,8 @@ struct info {
     const exs_device_t *devices;
     int count;
     struct limits limits;
-    char *const *names;           /* of the command line, */
-    const struct choice *choices; /* and the choice for each; without an address if there is no route */
+    char *const *names;           /* addresses on the command line */
+    const struct choice *choices; /* for each name; see struct choice */
     int asked;
 };
 

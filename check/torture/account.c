@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The memory that libexs has, by the places that asked for it. A table of fixed size, which no allocation of
- * its own disturbs. */
+/* account.c - records the memory that libexs has allocated, by the addresses of the calls. A table of fixed
+ * size, which needs no allocation itself. */
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -10,12 +10,12 @@
 #define PLACES 512
 
 static struct entry {
-    const void *pointer; /* NULL: free, GONE: was used */
+    const void *pointer; /* NULL: never used; GONE: used before */
     const void *place;
     size_t size; /* bytes */
 } entries[ENTRIES];
 
-static atomic_flag lock = ATOMIC_FLAG_INIT; /* guards the entries */
+static atomic_flag lock = ATOMIC_FLAG_INIT; /* protects the entries */
 static const char gone;
 #define GONE ((const void *)&gone)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Operations by blocking calls, and by events. See act.h. */
+/* act.c - operations by blocking calls, and by events. See act.h. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -38,7 +38,8 @@ static void take_event(struct actor *actor, const exs_event_t *event)
 {
     struct op *op = event->exs_evt_ahandle;
 
-    if (event->exs_evt_type == EXS_EVT_ACCEPT) /* it carries no handle of ours: there is one at a time */
+    /* the event of an accept has no ahandle; one accept is pending at a time */
+    if (event->exs_evt_type == EXS_EVT_ACCEPT)
         for (op = actor->ops; op < actor->ops + OPS && !(op->owed && strcmp(op->call, "exs_accept") == 0);)
             op++;
     if (op < actor->ops || op >= actor->ops + OPS || !op->owed)
@@ -99,7 +100,7 @@ static struct op *begin(struct actor *actor, const char *call)
     return op;
 }
 
-/* The call has returned this. A blocking one is over. */
+/* The call has returned this result. A blocking operation has completed with that. */
 static struct op *began(struct actor *actor, struct op *op, ssize_t result)
 {
     if (result == -1) {

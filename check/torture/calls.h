@@ -2,11 +2,12 @@
 /*
  * calls.h - the calls that are made to fail, and with which errors.
  *
- *   CALL(name, L(lasting...), P(passing...))
+ * CALL(name, L(lasting...), P(passing...))
  *
- * Lasting errors are tried once and for good: a shortage, a refusal, a broken connection. Passing ones are over
- * at the next try (a signal came, nothing was there yet), so they are tried once only, and nobody may notice.
- * What libexs imports and is not here is in `spared`, with the reason.
+ * Lasting errors (a shortage, a refusal, a broken connection) are tried once and for good. Passing ones are
+ * transient: the next call succeeds (after a signal, or when nothing was available yet). They are tried once
+ * only, and neither end may notice them. Functions that libexs imports and that are not listed here are in
+ * `spared`, with the reason.
  */
 #ifndef TORTURE_CALLS_H
 #define TORTURE_CALLS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which call fails, and what is said about it: the part of the preloaded library that knows no call. See
- * fail.h. */
+/* fail.c - decides which call fails, and reports. This part of the preloaded library does not depend on the
+ * calls. See fail.h. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -19,8 +19,8 @@
 #include <unistd.h>
 #include "wrap.h"
 
-#define GONE_NS 100000000 /* in which a thread that has ended is gone, */
-#define LATE 100          /* times that where there are more than else */
+#define GONE_NS 100000000 /* ns in which a thread that has exited disappears */
+#define LATE 100          /* factor for that if there are more threads than usual */
 
 #define HANGS 124 /* exit status */
 #define FRAMES 64
@@ -34,9 +34,9 @@ static struct {
 static _Atomic bool armed;
 static _Atomic unsigned fired;
 static _Atomic unsigned long counts[CALLS];
-static uintptr_t base, first, last; /* libexs: where it is loaded, and its code */
+static uintptr_t base, first, last; /* libexs: load address, start and end of its code */
 static int control = -1;
-static _Atomic bool reports; /* when the process ends */
+static _Atomic bool reports; /* report when the process exits */
 
 void fail_say(const char *format, ...)
 {
@@ -103,11 +103,10 @@ static long long now(void)
     return time.tv_sec * 1000000000LL + time.tv_nsec;
 }
 
-/* Who was joined is still listed for a moment, until the kernel is done with it; where others wait for a
- * processor, too, that is later. */
+/* The kernel still lists a joined thread for a moment, and longer if other threads compete for the CPU. */
 static int threads_left(void)
 {
-    const char *usual = getenv("EXS_TORTURE_THREADS"); /* in a run without failures */
+    const char *usual = getenv("EXS_TORTURE_THREADS"); /* number in a run without failures */
     long long began = now();
     int most = usual != NULL ? (int)strtol(usual, NULL, 10) : 0, count = entries_of("/proc/self/task");
 
@@ -216,7 +215,7 @@ static void watch(const char *seconds)
     struct sigaction action = {.sa_handler = hangs};
     void *frame;
 
-    backtrace(&frame, 1); /* loads what it needs, now */
+    backtrace(&frame, 1); /* loads the library that it needs, now */
     sigaction(SIGALRM, &action, NULL);
     alarm((unsigned)strtoul(seconds, NULL, 10));
 }
@@ -229,7 +228,7 @@ __attribute__((constructor)) static void begin(void)
 
     dl_iterate_phdr(find_libexs, NULL);
     if (first == 0)
-        return; /* a shell, a tool: no business of ours */
+        return; /* a shell or a tool, without libexs */
     if (what != NULL)
         take_aim(what);
     if (seconds != NULL)

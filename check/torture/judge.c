@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is to be said of a run that has ended: it ended as it should; what failed there may fail like that, by
- * its manual page, and not at all where nobody may notice; and nothing is left that a run without failures
- * doesn't leave.
+ * judge.c - judges a run that has ended: it exited as it should; each failure is one that the manual page
+ * allows, or there is none if neither end may notice; and no resource is left that a run without failures does
+ * not leave.
  */
 #include "run.h"
 #include <stdarg.h>
@@ -13,15 +13,15 @@
 #include <unistd.h>
 
 #define LONGEST_LINE 400
-#define SPIN_S 0.8 /* of processor time: a run takes a twentieth of it, */
-#define SPIN 8     /* or so many times what it takes without failures, where that is more */
+#define SPIN_S 0.8 /* s of CPU time; a run takes a twentieth of that */
+#define SPIN 8     /* or this many times the CPU time of a run without failures, if that is more */
 
 static void blame(struct verdict *verdict, const char *format, ...)
 {
     va_list arguments;
 
     if (!verdict->good)
-        return; /* the first reason is the best */
+        return; /* the first reason is kept */
     verdict->good = false;
     va_start(arguments, format);
     vsnprintf(verdict->reason, sizeof(verdict->reason), format, arguments);
@@ -30,7 +30,7 @@ static void blame(struct verdict *verdict, const char *format, ...)
 
 /* ---- The manual ---------------------------------------------------------------------------------------- */
 
-/* Does this page, or one that stands for it, have the item? */
+/* Returns whether this page, or one that it includes, has the item. */
 static bool page_has(const char *name, const char *item)
 {
     char path[512], line[LONGEST_LINE], other[64] = "";
@@ -49,7 +49,7 @@ static bool page_has(const char *name, const char *item)
     return has || (other[0] != 0 && page_has(other, item));
 }
 
-/* Does the page of this call know this error, or exs(7), which has those that every call may have? */
+/* Returns whether the page of this call, or exs(7), documents this error. */
 static bool documented(const char *call, const char *error)
 {
     char page[64], item[64];
@@ -66,8 +66,8 @@ static bool is_among(const char *word, const char *const *words)
     return *words != NULL;
 }
 
-/* A shortage is told by its own name, by the one who has it: or as the end of a connection that could not go
- * on. What the thesis or the manual says otherwise of a call is an exception. */
+/* A shortage must be reported with its own errno by the process that has it, or as the end of a connection that
+ * could not continue. Exceptions are documented in the thesis or the manual. */
 static bool is_right(const struct attempt *attempt, const char *name, const char *call, const char *error)
 {
     static const char *const shortages[] = {"ENOMEM", "EMFILE", "ENFILE", "ENOBUFS", "ENOSPC", NULL};
@@ -78,15 +78,14 @@ static bool is_right(const struct attempt *attempt, const char *name, const char
         return true;
     if (strcmp(call, "exs_qcreate") == 0)
         return strcmp(error, "EAGAIN") == 0;
-    if (strcmp(call, "exs_sendfile") == 0 && strcmp(error, "EIO") == 0) /* of a file that can't be read on */
+    if (strcmp(call, "exs_sendfile") == 0 && strcmp(error, "EIO") == 0) /* a file could not be read further */
         return true;
-    if (strcmp(call_name(attempt->call), "process_vm_readv") ==
-        0) /* which can't say what it has no memory for */
+    if (strcmp(call_name(attempt->call), "process_vm_readv") == 0) /* its error does not tell what it lacked */
         return true;
     return is_among(error, ends);
 }
 
-/* "NAME CALL ERROR", with a name of one or two words. */
+/* The text is "NAME CALL ERROR"; a name has one or two words. */
 static void judge_failure(const struct run *run, struct verdict *verdict, char *text)
 {
     char *error = strrchr(text, ' '), *call;
@@ -109,7 +108,7 @@ static void judge_failure(const struct run *run, struct verdict *verdict, char *
         blame(verdict, "%s of the %s: %s, which its page does not know", call, text, error);
 }
 
-/* ---- What is left -------------------------------------------------------------------------------------- */
+/* ---- Resources that are left --------------------------------------------------------------------------- */
 
 static void judge_state(const struct run *run, struct verdict *verdict, int descriptors, int threads)
 {
@@ -142,9 +141,9 @@ static void judge_memory(const struct run *run, struct verdict *verdict, unsigne
     }
 }
 
-/* ---- Words ------------------------------------------------------------------------------------------- */
+/* ---- Parsing ----------------------------------------------------------------------------------------- */
 
-/* The line is this word and numbers behind it: how many, up to `most`. */
+/* Reads up to `most` numbers from a line that starts with this word. Returns their number. */
 static int numbers_of(const char *line, const char *word, unsigned long *numbers, int most)
 {
     size_t length = strlen(word);
@@ -165,9 +164,9 @@ static int numbers_of(const char *line, const char *word, unsigned long *numbers
     return count;
 }
 
-/* ---- All of it ----------------------------------------------------------------------------------------- */
+/* ---- The verdict --------------------------------------------------------------------------------------- */
 
-/* "NAME NUMBER": how often a call is made when nothing fails. */
+/* The text is "NAME NUMBER": how often a function is called when nothing fails. */
 static void learn_count(struct scene *scene, char *text)
 {
     char *number = strchr(text, ' ');

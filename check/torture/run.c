@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Starting a run and ending it. Its output goes to a file in memory; it ends itself when it hangs (fail.c), and
- * is killed with all that it started when it doesn't. */
+/* run.c - starts and ends a run. Its output goes to a file in memory. A run that hangs exits after a time-out
+ * (fail.c); otherwise this program kills it with all processes that it has started. */
 #include "run.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include "calls.h"
 #include "core/base/clock.h"
 
-#define SECONDS 30 /* longer than any time-out of the library's together */
+#define SECONDS 30 /* longer than the sum of the library's timeouts */
 
 static const char *const names[] = {
 #define CALL(name, lasting, passing) #name,
@@ -23,8 +23,9 @@ static const char *const names[] = {
 #undef CALL
         NULL};
 
-static const char library[] = "libfail.so"; /* the one to preload: LD_PRELOAD would end a path at a space, */
-static char folders[1000];                  /* LD_LIBRARY_PATH doesn't */
+/* The library to preload, and the directories of LD_LIBRARY_PATH: a path in LD_PRELOAD could not contain spaces. */
+static const char library[] = "libfail.so";
+static char folders[1000];
 
 bool run_prepare(void)
 {

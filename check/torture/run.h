@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * run.h - one program, run once with one of its library's calls failing, and what is to be said of it.
- */
+/* run.h - runs a program once, with one of its library's calls failing, and judges the result. */
 #ifndef TORTURE_RUN_H
 #define TORTURE_RUN_H
 
@@ -15,14 +13,14 @@
 #define PLACES_MAX 256
 #define REASON_MAX 200
 
-struct scene { /* a program with its arguments, and what it is like when nothing fails */
+struct scene { /* a program with its arguments, and its properties when nothing fails */
     const char *words[WORDS_MAX];
-    bool script; /* which says itself what is to fail */
-    bool spins;  /* looks before it sleeps (EXS_SPIN) */
+    bool script; /* a script, which applies EXS_TORTURE itself */
+    bool spins;  /* busy-polls before it sleeps (EXS_SPIN) */
     char name[64];
     unsigned long counts[CALLS_MAX]; /* of each call */
     int descriptors, threads;
-    double seconds; /* of processor time */
+    double seconds; /* of CPU time */
     struct {
         unsigned long place;
         unsigned count;
@@ -34,35 +32,35 @@ struct attempt {
     int call; /* -1: nothing fails */
     int error;
     bool for_good, passing;
-    unsigned long number; /* of the call */
+    unsigned long number; /* of the call that fails */
 };
 
 struct run { /* owned by the driver */
     struct attempt attempt;
-    pid_t pid; /* of the process, and of its group; 0: none */
+    pid_t pid; /* of the process and of its group; 0: none */
     int output;
-    uint64_t deadline; /* ns, monotonic: then all of the group is killed */
+    uint64_t deadline; /* ns, monotonic; then the whole group is killed */
     bool overdue;
 };
 
 struct verdict {
     bool good, fired;
     char reason[REASON_MAX];
-    char failure[REASON_MAX]; /* the first that the program said */
+    char failure[REASON_MAX]; /* the first one that the program printed */
 };
 
-/* Called first, in the build folder: is the library there? */
+/* Must be called first, in the build directory. Returns whether the preloaded library exists. */
 bool run_prepare(void);
 const char *call_name(int call); /* NULL behind the last one */
 
 void run_start(struct run *run, const struct attempt *attempt);
 void run_kill(struct run *run);
-/* It has ended: the verdict. The first runs, in which nothing fails, say what a scene is like. */
+/* Judges a run that has ended. The first runs of a scene, in which nothing fails, set its properties. */
 struct verdict run_judge(struct run *run, int status, const struct rusage *used);
-/* "calloc 12 ENOMEM once" */
+/* Converts an attempt to a text like "calloc 12 ENOMEM once", and back. */
 void run_aim(const struct attempt *attempt, char *out, size_t size);
 bool run_aim_parse(struct attempt *attempt, const char *text);
-/* Its output, in a file of this name. */
+/* Writes the run's output to this file. */
 void run_keep(const struct run *run, const char *path);
 
 #endif

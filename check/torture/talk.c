@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is said on a connection: short and long, from memory of both kinds, files, reads and writes of the
- * peer's memory, the end of both directions. Every byte is compared, also those that came before something
- * failed.
+ * talk.c - transfers on a connection: short and long messages, from registered and unregistered memory, files,
+ * reads and writes of the peer's memory, and the end of both directions. Every byte is compared, also those
+ * received before a failure.
  */
 #include "talk.h"
 #include <errno.h>
@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 enum {
-    HELLO = 100,    /* bytes: copied */
-    REGION = 20000, /* registered by the user */
-    LONG = 150000,  /* registered by the library for this one operation */
+    HELLO = 100,    /* bytes; copied */
+    REGION = 20000, /* bytes; registered by the application */
+    LONG = 150000,  /* bytes; registered by the library for this operation */
     FILE_LENGTH = 60000,
     PATH_LENGTH = 3000,
     TAIL = 500,
@@ -66,7 +66,7 @@ void talk_prepare(struct talk *talk)
     snprintf(talk->path, sizeof(talk->path), "/proc/self/fd/%d", talk->fds[1]);
 }
 
-/* It was started: what follows it in the stream may be, too. */
+/* Returns whether the operation was started, so that the next one in the stream may be. */
 static bool on(const struct op *op)
 {
     return op != NULL && (op->owed || op->error == 0);
@@ -77,7 +77,7 @@ static size_t length_of(const struct op *op)
     return op != NULL && op->length > 0 ? (size_t)op->length : 0;
 }
 
-/* It is awaited in any case. A short receive is an end that came too early. */
+/* Awaits the operation. Returns whether it received `want` bytes; fewer mean an early end of stream. */
 static bool came(struct actor *actor, struct op *op, size_t want)
 {
     if (!await(actor, op))
@@ -94,7 +94,7 @@ static int all(const struct talk *talk)
     return talk->type == SOCK_STREAM ? MSG_WAITALL : 0;
 }
 
-/* ---- The three messages of the client ------------------------------------------------------------------ */
+/* ---- The client's three messages ----------------------------------------------------------------------- */
 
 static bool say(struct actor *actor, int socket, int round, exs_mhandle_t memory, unsigned char *region)
 {
@@ -155,7 +155,7 @@ static size_t part(size_t length, size_t from, size_t most)
     return length <= from ? 0 : length - from > most ? most : length - from;
 }
 
-/* The first into a file, what is behind that into memory. */
+/* Receives the first file into a file, and everything behind it into memory. */
 static bool hear_files(struct actor *actor, int socket)
 {
     unsigned char *bytes = new_bytes(0, FILES);
@@ -212,7 +212,7 @@ static bool use(struct actor *actor, const struct talk *talk, int socket)
     return used && await(actor, act_send(actor, socket, "!", 1, NULL));
 }
 
-/* ---- The ends -------------------------------------------------------------------------------- */
+/* ---- End of stream --------------------------------------------------------------------------- */
 
 static bool hear_end(struct actor *actor, int socket)
 {
@@ -222,7 +222,7 @@ static bool hear_end(struct actor *actor, int socket)
 
     if (quiet == -1)
         abort();
-    /* The first has to wait, and does so in a queue, each time; the second may find the end there already. */
+    /* The first poll always waits, in a queue; the second may find the end of stream at once. */
     bool told =
         await(actor, act_poll(actor, -1, quiet, &soon)) && await(actor, act_poll(actor, socket, quiet, &late));
 
@@ -230,7 +230,7 @@ static bool hear_end(struct actor *actor, int socket)
     return told && came(actor, act_recv(actor, socket, &byte, 1, 0, NULL), 0);
 }
 
-/* 0, or an invalid handle: then registering failed. */
+/* Returns EXS_MHANDLE_INVALID if registering failed. */
 static exs_mhandle_t new_region(struct actor *actor, unsigned char *bytes)
 {
     exs_mhandle_t memory = exs_mregister(bytes, REGION, 0);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * talker blocking|events stream|seqpacket client|server - two processes talk; in the one that is named, this
- * one, calls of the library fail (fail.h).
+ * talker.c - talker blocking|events stream|seqpacket client|server: two processes communicate. In the named
+ * one, which is this process, calls of the library fail (fail.h).
  *
- * They meet twice. The first time anything may fail, and is cleared away; then nothing fails any more, and the
- * second time all of it must go well. The client says when the first time is over.
+ * They connect twice. In the first round any operation may fail, and is cleaned up. Then the failures end, and
+ * in the second round every operation must succeed. The client tells the server when the first round is over.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -22,13 +22,13 @@
 #include "fail.h"
 #include "talk.h"
 
-#define PAUSE_MS 20 /* before an accept that failed is tried again, unless something happens before */
+#define PAUSE_MS 20 /* ms until a failed accept is repeated, unless the client's message arrives before */
 
 static struct talk talk;
 static struct actor actor;
-static bool victim;            /* this process; the other one has no failures of its own */
-static int other;              /* a socket to it */
-static _Atomic bool recovered; /* in the victim: nothing fails any more */
+static bool victim;            /* this process; no calls fail in the other one */
+static int other;              /* a socket to the other process */
+static _Atomic bool recovered; /* in the victim: the failures have ended */
 
 static void recover(void)
 {
@@ -37,7 +37,7 @@ static void recover(void)
     atomic_store(&recovered, true);
 }
 
-/* Called before anything that may fail. The healthy side can't know what befell the other. */
+/* Must be called before anything that may fail. The other process cannot know what failed in the victim. */
 static void set_may_fail(int round)
 {
     actor.may_fail = round == 1;
@@ -87,7 +87,7 @@ static void client(void)
 
 /* ---- Server -------------------------------------------------------------------------------------------- */
 
-/* The client says that the first round is over, while we may be waiting for it. */
+/* Receives the client's message that the first round is over, also while the main thread waits. */
 static void *listen_to_client(void *unused)
 {
     char byte;
@@ -119,7 +119,7 @@ static int open_listener(struct sockaddr_in *here)
     return -1;
 }
 
-/* What can't even begin has to be able to once the shortage is over. */
+/* If the server cannot be started during the shortage, it must be possible afterwards. */
 static int begin_server(struct sockaddr_in *here)
 {
     for (int attempt = 1; attempt <= ROUNDS; attempt++) {

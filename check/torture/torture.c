@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * torture [-c CALL [-e ERROR]] [-s SCENE] [-t SECONDS [-r SEED]] [-j JOBS] [-v] [-o AIM] - lets every call fail
- * in every scene, and prints what came of it.
+ * torture [-c CALL [-e ERROR]] [-s SCENE] [-t SECONDS [-r SEED]] [-j JOBS] [-v] [-o AIM] - makes every call fail
+ * in every scene, and prints the results.
  *
- * A series is one call with one error, once or for good, in one scene: the 1st such call fails, then the 2nd,
- * until none is left. For good the steps grow: where everything fails from some call on, the next few are much
- * the same. With -t as many attempts as there is time for, at random; the seed repeats them. With -o one
- * attempt, and all that it says: -o "calloc 12 ENOMEM once" -s "blocking stream client".
+ * A series is one call with one error, once or for good, in one scene: the first such call fails, then the
+ * second, until no call is left. "For good" advances in growing steps, because runs in which everything fails
+ * from some call on are much like those for the next calls. With -t: random attempts for this time, which the
+ * seed repeats. With -o: one attempt and its whole output: -o "calloc 12 ENOMEM once" -s "blocking stream client".
  */
 #include <errno.h>
 #include <signal.h>
@@ -25,7 +25,8 @@
 #define SERIES_MAX 4096
 #define ERRORS_MAX 8
 #define BASELINES 3
-#define MISSES 2 /* in a row, and a series is over: threads change how many calls there are */
+/* empty attempts in a row that end a series: the number of calls varies with the threads' timing */
+#define MISSES 2
 
 static const struct {
     int lasting[ERRORS_MAX], passing[ERRORS_MAX];
@@ -76,7 +77,7 @@ static struct {
     bool verbose;
 } options = {.jobs = 4};
 
-/* ---- What to try ---------------------------------------------------------------------------------------- */
+/* ---- Attempts ------------------------------------------------------------------------------------------- */
 
 static void add_series(struct scene *scene, int call, int error, bool for_good, bool passing)
 {
@@ -85,7 +86,8 @@ static void add_series(struct scene *scene, int call, int error, bool for_good, 
         series[series_count++].next = (struct attempt){scene, call, error, for_good, passing, 1};
 }
 
-/* Must the library try again, and nothing else change? A refusal is told of one datagram, but a stream ends with it. */
+/* Returns whether the library must repeat the call, so that nothing else changes. A refusal concerns one
+ * datagram, but it ends a TCP connection. */
 static bool passes(int call, int error)
 {
     const char *link = getenv("EXS_LINK");
@@ -117,7 +119,7 @@ static uint64_t random_next(void)
     return state;
 }
 
-/* The next attempt; NULL: not now. */
+/* Returns the next attempt, or NULL if there is none now. */
 static struct series *next_attempt(void)
 {
     static int last;
@@ -143,7 +145,7 @@ static struct series *next_attempt(void)
     return NULL;
 }
 
-/* ---- What came of it ------------------------------------------------------------------------------------- */
+/* ---- Results --------------------------------------------------------------------------------------------- */
 
 static void tell_bad(const struct run *run, const struct verdict *verdict)
 {
@@ -187,12 +189,12 @@ static void ended(struct run *run, struct series *one, int status, const struct 
     next->number += next->for_good && verdict.fired ? 1 + next->number / 3 : 1;
 }
 
-/* ---- The runs -------------------------------------------------------------------------------------------- */
+/* ---- Runs ------------------------------------------------------------------------------------------------ */
 
 static struct run runs[JOBS_MAX];
 static struct series *run_of[JOBS_MAX];
 
-/* Wait until one has ended; those whose time is over are killed. */
+/* Waits until a run has ended. Kills those whose time is over. */
 static void wait_for_one(void)
 {
     const struct timespec second = {.tv_sec = 1};
@@ -213,7 +215,7 @@ static void wait_for_one(void)
                 run_kill(&runs[i]);
             continue;
         }
-        kill(-pid, SIGKILL); /* what it has left behind */
+        kill(-pid, SIGKILL); /* processes that it has left */
         ended(&runs[i], run_of[i], status, &used);
         close(runs[i].output);
         runs[i].pid = 0;
@@ -250,7 +252,7 @@ static void try_all(uint64_t end)
     }
 }
 
-/* What it is like when nothing fails. */
+/* Runs the scene without failures, and records its properties. */
 static void learn(struct scene *scene)
 {
     const struct attempt nothing = {.scene = scene, .call = -1};
@@ -327,7 +329,7 @@ static void read_options(int argc, char **argv)
         options.seed = (unsigned long)time(NULL);
 }
 
-/* The scenes have names, and the scripts' paths. */
+/* Sets the scenes' names and the scripts' paths. */
 static void name_scenes(void)
 {
     static char script[400];

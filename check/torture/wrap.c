@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The calls themselves, but for memory (wrap_memory.c): each fails where it is its turn, or goes where it
- * always went. */
+/* wrap.c - the replaced functions, except those for memory (wrap_memory.c): each fails if fail_now() says so,
+ * and otherwise calls the original function. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -28,7 +28,7 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-/* The next definition of this name, found at its first use. */
+/* The next definition of this function, which is searched at the first call. */
 #define NEXT(name)                                                                                             \
     ({                                                                                                         \
         static __typeof__(&name) next;                                                                         \
@@ -48,7 +48,7 @@
         return failure;                                                                                        \
     }
 
-/* Of the threads: the result is the error. */
+/* For functions of threads, which return the error. */
 #define WRAP_RESULT(name, parameters, arguments)                                                               \
     EXPORTED int name parameters                                                                               \
     {                                                                                                          \
@@ -133,12 +133,12 @@ WRAP_RESULT(pthread_getattr_np, (pthread_t thread, pthread_attr_t *attributes), 
 WRAP_RESULT(pthread_key_create, (pthread_key_t * key, void (*end)(void *)), (key, end))
 WRAP_RESULT(pthread_setspecific, (pthread_key_t key, const void *value), (key, value))
 
-/* What pthread_atfork calls. */
+/* pthread_atfork() calls this. */
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object);
 WRAP_RESULT(__register_atfork, (void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object),
             (prepare, parent, child, object))
 
-/* How core/base/fds.c reads and writes eventfds. What else is called so, a mutex's wait, does not fail. */
+/* core/base/fds.c reads and writes eventfds through this. Other uses, like a mutex's wait, do not fail. */
 EXPORTED long syscall(long number, ...)
 {
     void *caller = __builtin_return_address(0);
@@ -159,7 +159,7 @@ EXPORTED long syscall(long number, ...)
     return -1;
 }
 
-/* Taking something out of an epoll always works. */
+/* Removing a descriptor from an epoll instance always succeeds. */
 EXPORTED int epoll_ctl(int epoll, int what, int fd, struct epoll_event *event)
 {
     int error = what != EPOLL_CTL_DEL ? fail_now(CALL_epoll_ctl, __builtin_return_address(0)) : 0;
@@ -170,7 +170,7 @@ EXPORTED int epoll_ctl(int epoll, int what, int fd, struct epoll_event *event)
     return -1;
 }
 
-/* Nor can what asks for no descriptor fail. */
+/* Commands that create no descriptor cannot fail either. */
 EXPORTED int fcntl(int fd, int command, ...)
 {
     va_list arguments;

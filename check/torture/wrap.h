@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* wrap.h - between the calls and what decides about them; see fail.h. */
+/* wrap.h - between the replaced functions and fail.c, which decides whether they fail; see fail.h. */
 #ifndef TORTURE_WRAP_H
 #define TORTURE_WRAP_H
 
@@ -13,7 +13,7 @@ enum {
         CALLS
 };
 
-/* The errno with which this call from this place is to fail; 0: it is to be made. */
+/* Returns the errno with which this call from this place must fail, or 0. */
 int fail_now(int call, const void *place);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory: what libexs asks for may fail, and is counted; what it gets, and gives back, is filled with rubbish.
- * The C library's own functions are called by their other names, since looking up a name asks for memory. */
+/* wrap_memory.c - memory functions: libexs's allocations may fail and are counted; memory that it gets or frees
+ * is overwritten. The originals are called by their internal names, because a search by dlsym() allocates
+ * memory. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdint.h>
@@ -10,8 +11,8 @@
 #include "wrap.h"
 
 #define EXPORTED __attribute__((visibility("default")))
-#define FRESH 0xA7 /* bytes of memory that nobody has written yet */
-#define STALE 0xDB /* and of memory that nobody may read any more */
+#define FRESH 0xA7 /* bytes of memory that was not written yet */
+#define STALE 0xDB /* bytes of memory that was freed */
 #define HERE __builtin_return_address(0)
 
 void *__libc_malloc(size_t size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* abstract.c - the addresses have as many bytes as the name. See abstract.h. */
+/* abstract.c - see abstract.h. The length of an address ends with the name, without a zero byte. */
 #include "abstract.h"
 #include <check.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Threads asleep. See asleep.h. */
+/* asleep.c - see asleep.h. */
 #include <fcntl.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include "asleep.h"
 
-/* The state letter of a thread: S when it sleeps in the kernel. */
+/* Returns the state letter of a thread: S if it sleeps in the kernel. */
 static char thread_state(pid_t tid)
 {
     char path[64], line[256] = "";

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* asleep.h - to know that another thread sleeps in a system call, without sleeping oneself. */
+/* asleep.h - waits until another thread sleeps in a system call. */
 #ifndef CHECK_ASLEEP_H
 #define CHECK_ASLEEP_H
 
 #include <sys/types.h>
 
-/* Until the thread that writes its number there, 0 before, sleeps in the kernel. */
+/* Returns when the thread whose ID is in *tid sleeps in the kernel. The thread stores its ID itself; until then *tid is
+ * 0. */
 void await_sleep(const _Atomic pid_t *tid);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* bursts.c - packets that are equally far apart. */
+/* bursts.c - see bursts.h. */
 #include "bursts.h"
 #include "roce.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* bursts.h - a burst, as an engine hands it to its link, taken apart; and what wire.h forbids of one. */
+/* bursts.h - splits a burst of packets, as the engine passes it to its link, and checks the rules of wire.h. */
 #ifndef CHECK_BURSTS_H
 #define CHECK_BURSTS_H
 
 #include "soft/engine/wire.h"
 
-/* How long each packet is, with the link's trailer; returns how many there are. 0: the burst is none, and *fault says
- * why. */
+/* Stores the length of each packet, with the link's trailer, and returns the number of packets. Returns 0 if the burst
+ * is invalid; *fault then says why, and is NULL otherwise. */
 unsigned burst_sizes(const struct soft_link *link, size_t length, size_t stride,
                      size_t sizes[SOFT_BURST_PACKETS], const char **fault);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Strangers at the connection manager's TCP port. See cmpeer.h. */
+/* cmpeer.c - see cmpeer.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -9,7 +9,7 @@
 #include "cmpeer.h"
 #include "endpoints.h"
 
-#define WAIT_MS 30000 /* longer than anything takes that does happen */
+#define WAIT_MS 30000 /* longer than any event takes that does occur */
 #define RESOLVE_MS 1000
 
 /* ---- Messages ---- */
@@ -32,8 +32,8 @@ struct said said(enum said_type type)
         said_put(&said, 8, 4, 0x1234);
         said_put(&said, 12, 4, 0x777);
         said_put(&said, 16, 2, 4791);
-        said_put(&said, 18, 4, 0x05101006); /* path MTU, resources, depth, retries, */
-        said_put(&said, 22, 1, 7);          /* for a receiver that isn't ready */
+        said_put(&said, 18, 4, 0x05101006); /* path MTU, resources, depth, retries */
+        said_put(&said, 22, 1, 7);          /* RNR retries */
     } else if (type == SAID_REJ) {
         said_put(&said, 8, 2, 28);
     } else if (type == SAID_SIDR_REP) {
@@ -80,7 +80,7 @@ struct said said_damaged(enum said_type type, const struct damage *damage)
     return message;
 }
 
-/* ---- Our side ---- */
+/* ---- The device's side ---- */
 
 static void open_channel(struct cmside *side)
 {
@@ -89,7 +89,7 @@ static void open_channel(struct cmside *side)
     ck_assert_int_ne(fcntl(side->channel->fd, F_SETFL, fcntl(side->channel->fd, F_GETFL) | O_NONBLOCK), -1);
 }
 
-/* The next event, if there is one now. */
+/* Takes the next event, if there is one now. */
 static bool next(struct cmside *side, struct told *told)
 {
     struct rdma_cm_event *event;
@@ -107,7 +107,7 @@ static bool next(struct cmside *side, struct told *told)
     return true;
 }
 
-/* Until our side or the stranger's socket has something. */
+/* Waits until the device's channel or the peer's socket is readable. */
 static void rest(const struct cmside *side, int fd)
 {
     struct pollfd wait[] = {{.fd = side->channel->fd, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
@@ -209,7 +209,7 @@ void cmside_close(struct cmside *side)
     soft_destroy_event_channel(side->channel);
 }
 
-/* ---- The stranger ---- */
+/* ---- The untrusted peer ---- */
 
 int stranger_dial(const struct cmside *side)
 {

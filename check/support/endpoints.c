@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* endpoints.c - making, connecting and taking apart the two queue pairs of a transport test. */
+/* endpoints.c - see endpoints.h. */
 #include "endpoints.h"
 #include <fcntl.h>
 #include <poll.h>
@@ -25,7 +25,7 @@ struct setup setup_default(void)
                           .memory = 1 << 16,
                           .mtu = IBV_MTU_1024,
                           .psn = {0x000100, 0x777000},
-                          .timeout = 8, /* 1 ms: far more than a round trip on the virtual network */
+                          .timeout = 8, /* 1 ms; far more than a round trip of the virtual network */
                           .retry_cnt = 7,
                           .rnr_retry = 7,
                           .min_rnr_timer = 1,
@@ -500,7 +500,7 @@ unsigned count_packets(struct network *network, unsigned from, unsigned opcode)
     return count;
 }
 
-#define FRAMES (32 << 10) /* bytes of stack: more than the calls used that were under way */
+#define FRAMES (32 << 10) /* bytes of stack; more than the cancelled calls can have used */
 
 void forget_frames(void *unused)
 {

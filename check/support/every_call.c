@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The list of calls; check/tree/exports compares it with libexs.sym. See every_call.h. */
+/* every_call.c - see every_call.h. check/tree/exports compares the list of calls with libexs.sym. */
 #include <errno.h>
 #include <exs.h>
 #include <fcntl.h>

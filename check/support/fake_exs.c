@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls into a list, and from there into events. See fake_exs.h. */
+/* fake_exs.c - see fake_exs.h. Calls are put into a list, and become events later. */
 #include "fake_exs.h"
 
 #include <errno.h>
@@ -114,7 +114,7 @@ int exs_shutdown(int sockno, int how, int flags, exs_qhandle_t qhandle, exs_ahan
     return keep_call(EXS_EVT_SHUTDOWN, sockno, NULL, 0, ahandle) == NULL ? -1 : 0;
 }
 
-/* Never fails: those that call it could do nothing but end. */
+/* Never fails, because its callers could do nothing about it. */
 int exs_close(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle)
 {
     int failing = fake_failing;
@@ -240,7 +240,7 @@ struct fake_call *fake_first(int sock, int type)
     return NULL;
 }
 
-/* The event of a call, which ends. */
+/* Removes the call and returns its event. */
 static exs_event_t end_call(struct fake_call *call, int error, size_t length, int flags)
 {
     exs_event_t event = {.exs_evt_type = call->type,
@@ -267,7 +267,7 @@ void fake_complete(struct fake_call *call, int error, size_t length, int flags)
     fake_deliver(event.exs_evt_ahandle, &event);
 }
 
-/* The first call is done. A program must not wait if it has made none. */
+/* Completes the first call. A program must not wait if it has no call. */
 int exs_qdequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, const struct timeval *timeout)
 {
     struct fake_call *call = STAILQ_FIRST(&fake_calls);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fake_exs.h - EXS without a library below it, for what the installed programs make of their peers' bytes:
- * calls are kept, and become events when a test says so.
+ * fake_exs.h - the EXS interface without the library, to test how the installed programs process the bytes of their
+ * peers: calls are recorded, and complete when a test says so.
  *
- * One thread. A program's file that is linked with this gets what it would from EXS, in the order that
- * exs_recv(3) and exs_close(3) promise; buffers are written when their event is made, or before, as a peer may.
+ * Single-threaded. A program's source file that is linked with this gets its events in the order that exs_recv(3) and
+ * exs_close(3) promise. Buffers are written when their event is made, or earlier, as by a real peer.
  */
 #ifndef CHECK_FAKE_EXS_H
 #define CHECK_FAKE_EXS_H
@@ -14,55 +14,55 @@
 #include <sys/queue.h>
 #include <sys/time.h>
 
-/* A call whose event has not been made. */
+/* A call that has not completed. */
 struct fake_call {
     STAILQ_ENTRY(fake_call) entry;
-    int type; /* EXS_EVT_... */
+    int type; /* an EXS_EVT_ constant */
     int sock;
     void *buffer;
     size_t length;
     void *ahandle;
-    unsigned char *sent;                /* of a send: a copy of what was to be sent */
-    exs_xferfile_t vector[EXS_XFV_MAX]; /* of an exs_sendfile, whose length is all that it sends */
+    unsigned char *sent;                /* of a send: a copy of its data */
+    exs_xferfile_t vector[EXS_XFV_MAX]; /* of an exs_sendfile; it sends `length` bytes in total */
     int vector_count;
-    bool seen; /* the test's */
+    bool seen; /* for the test's use */
 };
 
 STAILQ_HEAD(fake_calls, fake_call);
 
 extern struct fake_calls fake_calls;
-extern int fake_regions;    /* registered, and not deregistered */
-extern int fake_failing;    /* 0, or the errno that one call fails with ... */
-extern int fake_fails_from; /* ... after so many that don't */
-/* Who gets the events. */
+extern int fake_regions;    /* number of registered regions */
+extern int fake_failing;    /* 0, or the errno with which one call fails ... */
+extern int fake_fails_from; /* ... after this number of calls that do not */
+/* Receives the events. */
 extern void (*fake_deliver)(void *ahandle, const exs_event_t *event);
-extern void (*fake_sending)(void); /* called while a call sends files; NULL: nothing is */
+extern void (*fake_sending)(void); /* if not NULL, called while a call sends files */
 
-/* The first call of this type on a socket; NULL: there is none. */
+/* Returns the first call of this type on a socket, or NULL. */
 struct fake_call *fake_first(int sock, int type);
-/* Its event, and the end of it. Not while a close is under way, but for those that it cancels. */
+/* Completes the call with an event. After exs_close() only fake_closed() may do so. */
 void fake_complete(struct fake_call *call, int error, size_t length, int flags);
-/* Bytes arrive for the first receive; returns how many it had room for. */
+/* Delivers bytes to the first receive. Returns how many its buffer took. */
 size_t fake_arrive(int sock, const void *bytes, size_t length);
-/* A message arrives, and is cut if it is too long. False: nobody receives. */
+/* Delivers a message, truncated if the buffer is too short. Returns false if there is no receive. */
 bool fake_message(int sock, const void *bytes, size_t length);
-/* The first send is done: a copy of what it has sent is in `bytes`, room for `most`; its length. -1: there is
- * none. */
+/* Completes the first send. Copies its data to `bytes`, at most `most` bytes, and returns the length, or -1 if there is
+ * no send. */
 ssize_t fake_sent(int sock, void *bytes, size_t most);
-/* The same of an exs_sendfile, whose files are read now. */
+/* The same for exs_sendfile, whose files are read now. */
 ssize_t fake_sent_file(int sock, void *bytes, size_t most);
-/* The event of an exs_close, after those of all other calls, which it cancels. False: there was none. */
+/* Cancels all other calls of the socket, and then completes its exs_close. Returns false if there is none. */
 bool fake_closed(int sock);
-/* What the blocking calls receive, on any socket, and what there is behind it: 0, the end, or an errno. They
- * send into nowhere. */
+/* The bytes that blocking receives get, on any socket, and what follows them: end of stream (0) or an errno. Blocking
+ * sends discard their data. */
 extern const unsigned char *fake_stream;
 extern size_t fake_stream_left;
 extern int fake_stream_errno;
-extern bool fake_stream_hurries;  /* it is there before anybody waits for it: MSG_DONTWAIT gets it */
-extern struct timeval fake_limit; /* of receives, as it was last set by exs_setsockopt */
-extern time_t fake_limit_most;    /* seconds, the longest of these */
+extern bool fake_stream_hurries;  /* MSG_DONTWAIT gets the bytes, too */
+extern struct timeval fake_limit; /* receive timeout as exs_setsockopt last set it */
+extern time_t fake_limit_most;    /* the longest timeout so far, s */
 
-/* No calls, regions or failures are left over. */
+/* Removes all calls, regions and failures. */
 void fake_reset(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Files of a test. See files.h. */
+/* files.c - see files.h. */
 #include "files.h"
 
 #include <dirent.h>
@@ -33,7 +33,7 @@ exs_xferfile_t by_memory(void *base, size_t length, exs_mhandle_t region)
     return element;
 }
 
-/* ---- The folder ---------------------------------------------------------------------- */
+/* ---- The directory --------------------------------------------------------------------- */
 
 void folder_make(struct folder *folder)
 {
@@ -75,7 +75,7 @@ int folder_file(const struct folder *folder, const char *name, off_t length)
     return fd;
 }
 
-/* ---- What a file holds --------------------------------------------------------------- */
+/* ---- Contents of a file ---------------------------------------------------------------- */
 
 #define PART (256 * KIB)
 
@@ -115,7 +115,7 @@ void file_has_length(int fd, off_t length)
     ck_assert_int_eq(status.st_size, length);
 }
 
-/* Its next bytes, PART at most: how many. */
+/* Reads the next bytes, at most PART. Returns how many. */
 static size_t read_part(int fd, uint8_t *bytes, off_t offset, size_t length)
 {
     size_t wanted = length < PART ? length : PART;

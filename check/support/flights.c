@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* flights.c - a binary heap by time of arrival, then by order of sending, and a list of those held back. */
+/* flights.c - see flights.h. A binary heap by arrival time, then by order of sending, and a list of delayed packets. */
 #include "flights.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static struct flight *pop(struct flights *flights)
 static struct flight *copy(struct flights *flights, uint64_t time, const void *packet, size_t length,
                            unsigned from, unsigned to)
 {
-    /* A link promises no alignment: each packet starts at another one. */
+    /* A link guarantees no alignment: the packets start at different ones. */
     size_t skew = flights->order & 3;
     struct flight *flight = flights_must(malloc(sizeof *flight + skew + length));
     *flight =
@@ -101,7 +101,7 @@ uint64_t flights_next(const struct flights *flights)
     return time;
 }
 
-/* Nobody overtook these in time: they arrive by themselves. */
+/* These packets were not overtaken in time, and arrive without it. */
 static void release_late(struct flights *flights, uint64_t now)
 {
     for (struct flight **link = &flights->held; *link;) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * flights.h - the packets that are on their way through the virtual network, in the order in which they arrive.
+ * flights.h - the packets in the virtual network, in the order in which they arrive.
  *
- * Those that are held back wait beside the queue, until a later packet of their direction overtakes them.
+ * Delayed packets wait in a separate list until a later packet of the same direction overtakes them.
  */
 #ifndef CHECK_FLIGHTS_H
 #define CHECK_FLIGHTS_H
@@ -11,18 +11,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One packet. Owned by the struct flights it is in; whoever takes it out frees it. */
+/* One packet. Owned by the struct flights that contains it; flights_take() passes the ownership to its caller, which
+ * frees it. */
 struct flight {
-    uint64_t time, order; /* when it arrives, and among those of one time */
+    uint64_t time, order; /* arrival time, and order among packets of the same time */
     unsigned from, to;
     bool corrupt;
-    struct flight *next; /* of those held back */
+    struct flight *next; /* the next delayed packet */
     size_t length;
-    uint8_t *packet; /* ends with the allocation: a sanitizer sees the first byte read behind it */
+    uint8_t *packet; /* ends with the allocation, so that a sanitizer reports a read behind it */
     uint8_t room[];
 };
 
-/* Owned by the network, whose lock guards it. All zero is an empty one. */
+/* Owned by the network, and guarded by its lock. All zero: empty. */
 struct flights {
     struct flight **heap;
     size_t count, room;
@@ -30,21 +31,22 @@ struct flights {
     uint64_t order;
 };
 
-/* A copy of the packet that arrives at `time`: put into the queue, or held back until then at the latest. */
+/* Copies the packet, which arrives at `time`: adds it to the queue (flights_add), or delays it until then at the latest
+ * (flights_hold). */
 struct flight *flights_add(struct flights *flights, uint64_t time, const void *packet, size_t length,
                            unsigned from, unsigned to);
 void flights_hold(struct flights *flights, uint64_t time, const void *packet, size_t length, unsigned from,
                   unsigned to);
-/* A packet of this direction overtook those that were held back: they arrive at `time`, the last one held
- * first. */
+/* A packet of this direction has overtaken the delayed ones: they arrive at `time`, the last one first. */
 void flights_release(struct flights *flights, uint64_t time, unsigned from, unsigned to);
-/* When the next one arrives, UINT64_MAX when none is on its way. */
+/* Returns when the next packet arrives, or UINT64_MAX if there is none. */
 uint64_t flights_next(const struct flights *flights);
-/* Takes out the next one that has arrived by `now`, if it goes to `to` (negative: anywhere); or NULL. */
+/* Removes and returns the next packet that has arrived by `now`, if its destination is `to` (negative: any); or
+ * NULL. */
 struct flight *flights_take(struct flights *flights, uint64_t now, int to);
-/* Frees all that are on their way, and what held them. */
+/* Frees all packets, and the queue. */
 void flights_drop(struct flights *flights);
 
-void *flights_must(void *memory); /* aborts where there is none */
+void *flights_must(void *memory); /* returns its argument, and aborts if that is NULL */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ibnet.c - two ends of InfiniBand's connections, their users, and the network between them. See ibnet.h. */
+/* ibnet.c - see ibnet.h. Two endpoints, their applications, and the network between them. */
 #include "ibnet.h"
 #include <check.h>
 #include <stdlib.h>
@@ -56,7 +56,7 @@ void ibnet_third_says(struct ibnet *network, int end, const struct ib_message *m
     ib_arrive(&network->ends[end].world, &network->third, mad);
 }
 
-/* ---- The users ---- */
+/* ---- The applications ---- */
 
 const struct ib_req some_req = {
     .service = SERVICE,
@@ -162,7 +162,7 @@ struct ibnet *ibnet_new(void)
         end->network = network;
         end->number = i;
         end->next_qpn = 0x100;
-        end->next_id = 0xffffffff; /* 0 is none */
+        end->next_id = 0xffffffff; /* incremented to 0 next, which is not a valid ID */
         end->listens = end->accepts = end->hangs_up = true;
         end->path.local.in = addresses[i];
         end->path.remote.in = addresses[!i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ibpeer.c - the peer, our calls, programs of ours, and a TCP port that nobody answers. See ibpeer.h. */
+/* ibpeer.c - see ibpeer.h. */
 #include "ibpeer.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -51,17 +51,15 @@ void peer_says(const struct ib_message *message)
     peer_says_as(message, IBWORDS_QKEY);
 }
 
-/* An answer with both numbers. */
 struct ib_message peer_answer(enum ib_type type)
 {
     return (struct ib_message){.type = type, .transaction = 5, .local_id = NUMBER, .remote_id = peer.number};
 }
 
-/* The next packet, whose every header is as adapters want it. */
 struct ib_message peer_hears_any(void)
 {
     struct pollfd one = {.fd = peer.fd, .events = POLLIN};
-    struct soft_path from = peer.path; /* of any port */
+    struct soft_path from = peer.path; /* from any port */
     socklen_t size = sizeof from.remote;
     uint8_t packet[ROCE_MAX];
     struct ib_message message;
@@ -86,7 +84,6 @@ struct ib_message peer_hears_any(void)
     return message;
 }
 
-/* The next one that isn't a request, or an end, that comes again, since it was not answered so soon. */
 struct ib_message peer_hears(enum ib_type type)
 {
     struct ib_message message = peer_hears_any();
@@ -145,7 +142,7 @@ struct ib_message peer_reply(void)
     return rep;
 }
 
-/* ---- Ours ---- */
+/* ---- The device's side ---- */
 
 struct rdma_cm_event *next_event(enum rdma_cm_event_type type)
 {
@@ -175,7 +172,6 @@ void no_event(void)
     ck_assert_int_eq(fcntl(channel->fd, F_SETFL, 0), 0);
 }
 
-/* The channel is looked at until this is readable, and has no event. */
 void await_fd(int fd)
 {
     struct pollfd fds[] = {{.fd = fd, .events = POLLIN}, {.fd = channel->fd, .events = POLLIN}};
@@ -192,7 +188,6 @@ void await_fd(int fd)
     ck_assert_int_eq(fcntl(channel->fd, F_SETFL, 0), 0);
 }
 
-/* The channel is looked at meanwhile, and has no event. */
 struct ib_message peer_hears_meanwhile(enum ib_type type)
 {
     await_fd(peer.fd);
@@ -252,7 +247,6 @@ struct rdma_cm_id *resolve_id(void)
     return id;
 }
 
-/* With a port of its own it is not patient where nobody listens. */
 struct rdma_cm_id *resolve_bound(void)
 {
     union soft_addr near = ib_at(TWONETS_NEAR, 0), far = ib_at(TWONETS_FAR, PORT);
@@ -285,15 +279,15 @@ struct ib_message peer_is_asked(struct rdma_cm_id *id)
     return req;
 }
 
-/* ---- Programs of ours ---- */
+/* ---- Other programs ---- */
 
-/* It accepts whatever comes, and hangs up, until it is killed. */
+/* Accepts every request and disconnects, until it is killed. */
 static void serve(const char *text, unsigned port, int ready)
 {
     struct rdma_conn_param param = {.private_data = "there", .private_data_len = 5};
     struct rdma_cm_event *event;
 
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails doesn't kill it */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails does not kill it */
     channel = soft_create_event_channel();
     (void)listen_on(text, port);
     if (write(ready, "", 1) != 1)
@@ -333,7 +327,6 @@ pid_t start_server(const char *text, unsigned port)
     return pid;
 }
 
-/* A connection from its beginning to its end. */
 struct ib_message peer_asks(const struct ib_message *req)
 {
     struct pollfd one = {.fd = peer.fd, .events = POLLIN};
@@ -350,13 +343,13 @@ struct ib_message peer_asks(const struct ib_message *req)
     ck_abort_msg("nobody answers a request");
 }
 
-/* Whoever asks for the RTU once more has not had it. */
+/* Waits for the DREQ. A repeated REP means that the peer's RTU was lost, so it is sent again. */
 static struct ib_message hear_end(const struct ib_message *rtu)
 {
     struct ib_message message;
 
     do {
-        message = peer_hears_any(); /* perhaps of an earlier visit, again */
+        message = peer_hears_any(); /* perhaps a repeated message of an earlier connection */
         if (message.type == IB_REP && message.remote_id == rtu->local_id)
             peer_says(rtu);
     } while (message.type != IB_DREQ || message.remote_id != rtu->local_id);
@@ -382,7 +375,7 @@ void peer_visits(unsigned port, uint32_t number)
     peer_says(&message);
 }
 
-/* ---- TCP that nobody answers ---- */
+/* ---- A TCP port that is not answered ---- */
 
 struct wall wall_open(void)
 {
@@ -395,7 +388,7 @@ struct wall wall_open(void)
     ck_assert_int_eq(setsockopt(wall.listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
     ck_assert_int_eq(bind(wall.listener, &far.sa, sizeof far.in), 0);
     ck_assert_int_eq(listen(wall.listener, 0), 0);
-    for (; wall.count < 1; wall.count++) { /* a queue of 0 has place for one */
+    for (; wall.count < 1; wall.count++) { /* a queue of length 0 holds one connection */
         wall.waits[wall.count] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         ck_assert_int_eq(connect(wall.waits[wall.count], &far.sa, sizeof far.in), 0);
     }
@@ -411,7 +404,6 @@ void wall_close(struct wall *wall)
         close(wall->listener);
 }
 
-/* There is place again: what is said again comes through. */
 void wall_opens(struct wall *wall)
 {
     for (int i = 0; i < wall->count; i++)

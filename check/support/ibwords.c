@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ibwords.c - a request, and the packet of a message. */
+/* ibwords.c - see ibwords.h. */
 #include "ibwords.h"
 #include <arpa/inet.h>
 #include <check.h>
@@ -13,7 +13,7 @@ union soft_addr ib_at(const char *text, unsigned port)
     union soft_addr addr = {.in6 = {.sin6_family = AF_INET, .sin6_port = htons((uint16_t)port)}};
 
     if (strchr(text, ':') != NULL) {
-        addr.sa.sa_family = AF_INET6; /* the port is at the same place */
+        addr.sa.sa_family = AF_INET6; /* the port is at the same offset */
         ck_assert_int_eq(inet_pton(AF_INET6, text, &addr.in6.sin6_addr), 1);
         return addr;
     }
@@ -60,7 +60,7 @@ size_t ib_packet(uint8_t *packet, const struct soft_path *path, const struct ib_
     struct roce roce = {.opcode = ROCE_UD + SEND_ONLY,
                         .migreq = true,
                         .ackreq = true,
-                        .congestion = 0xc0, /* a switch may have marked it */
+                        .congestion = 0xc0, /* as if a switch had marked it */
                         .pkey = 0xffff,
                         .qpn = 1,
                         .qkey = qkey,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* network.c - the virtual network: nodes, what becomes of their packets, and the loop that lets time pass. */
+/* network.c - see network.h. Nodes, the fate of their packets, and the loop that advances the time. */
 #include "network.h"
 #include "flights.h"
 #include "bursts.h"
@@ -11,17 +11,18 @@
 #include <string.h>
 
 struct node {
-    struct soft_wire wire; /* first */
+    struct soft_wire wire; /* must be the first member */
     struct soft_link link;
     struct network *network;
-    struct ibv_context *context; /* NULL: a ghost */
+    struct ibv_context *context; /* NULL: the test plays this node */
     union soft_addr address;
     unsigned number;
-    struct flights inbox;              /* of one that pulls: what has arrived and was not fetched */
-    uint8_t room[SOFT_BURST_LONG + 1]; /* of one that is far: a burst is put together one byte further on */
+    struct flights inbox;              /* with pull: packets that arrived and were not fetched */
+    uint8_t room[SOFT_BURST_LONG + 1]; /* with far: bursts are built here, one byte from the start */
 };
 
-/* `lock` guards everything but the nodes, which are made before any traffic. It is never held in an engine. */
+/* `lock` guards everything but the nodes, which are created before any traffic. It is never held while an engine
+ * runs. */
 struct network {
     struct soft_clock clock;
     _Atomic uint64_t now;
@@ -144,7 +145,8 @@ static void wire_send(struct soft_link *link, const struct soft_path *path, uint
         network->fault = fault;
     network->bursts++;
     pthread_mutex_unlock(&network->lock);
-    memset(burst, 0xee, length); /* the link may change it: the engine must not count on what is left */
+    /* A link may overwrite the burst, so the engine must not rely on its contents. */
+    memset(burst, 0xee, length);
 }
 
 static uint8_t *wire_room(struct soft_link *link, size_t size, size_t *limit)
@@ -215,7 +217,7 @@ static void take_in(struct network *network, struct flight *flight)
     free(flight);
 }
 
-/* So few at a time that a batch is cut anywhere. */
+/* A small number, so that batches are split anywhere. */
 #define PULLED 5
 
 static int wire_receive(struct soft_wire *wire, struct ibv_context *context)
@@ -234,7 +236,7 @@ static int wire_receive(struct soft_wire *wire, struct ibv_context *context)
     return count;
 }
 
-/* The engine fetches what is in its inbox, and looks once more when there is nothing. */
+/* The engine fetches from its inbox until a fetch finds nothing. */
 static void pull(struct node *node)
 {
     soft_lock(node->context);
@@ -276,7 +278,7 @@ void network_arrive(struct network *network)
     }
 }
 
-/* All that arrives at this moment at one node is one batch, as from a socket. */
+/* All packets that arrive at one node at this time are one batch, as from a socket. */
 static void deliver(struct network *network)
 {
     struct flight *flight = take_due(network, -1);
@@ -420,7 +422,7 @@ struct network *network_new(int family, uint64_t seed, size_t trailer)
 {
     struct network *network = flights_must(calloc(1, sizeof *network));
     network->clock.now = clock_now;
-    network->now = 1000000000; /* a clock of the world is never near 0 */
+    network->now = 1000000000; /* real clocks are never close to 0 */
     pthread_mutex_init(&network->lock, NULL);
     network->family = family;
     network->seed = seed;
@@ -437,7 +439,7 @@ bool network_free(struct network *network)
     for (unsigned i = 0; i < network->count; i++)
         if (network->nodes[i].context && soft_close(network->nodes[i].context))
             closed = false;
-    if (!closed) /* such a context may still use the clock and the wire */
+    if (!closed) /* the context may still use the clock and the wire */
         return false;
     free(network->log);
     pthread_mutex_destroy(&network->lock);
@@ -445,7 +447,7 @@ bool network_free(struct network *network)
     return true;
 }
 
-/* ---- Injecting and looking ---- */
+/* ---- Injecting and querying ---- */
 
 void network_inject_on(struct network *network, unsigned to, const struct soft_path *path, const void *packet,
                        size_t length)

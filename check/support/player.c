@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * player.c - one side of a ping-pong: post a receive and a send, and start the next round when the
- * events of both have come.
- */
+/* player.c - see player.h. Each round posts a receive and a send, and ends when both events have arrived. */
 #include "player.h"
 
 static void player_send(struct player *p)

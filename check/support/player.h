@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * player.h - one side of a ping-pong, driven by events, whoever waits for them.
+ * player.h - one side of a ping-pong test, driven by events; any thread may wait for them.
  *
- * Both sides draw the same random sizes from the same seed. The client sends and waits for the echo;
- * the server echoes. A player fails its test on an event that it is not owed, on one with an error,
- * and on wrong bytes. The ahandle of every event of a player is the player.
+ * Both sides use the same sequence of random sizes. The client sends and waits for the echo; the server echoes. A
+ * player fails its test on an unexpected event, an event with an error, or wrong bytes. The ahandle of all its events
+ * is the player.
  */
 #ifndef CHECK_PLAYER_H
 #define CHECK_PLAYER_H
 
 #include "support.h"
 
-struct player { /* owned by the thread that takes the events of its queue */
+struct player { /* owned by the thread that dequeues its events */
     int socket;
-    exs_qhandle_t queue; /* where its events go */
+    exs_qhandle_t queue; /* receives its events */
     bool serves;
-    int rounds;  /* still to play; the game is over at 0 */
-    size_t most; /* bytes of one message */
+    int rounds;  /* rounds left to play */
+    size_t most; /* maximum bytes of a message */
     struct chance sizes;
     size_t size;
     char *out, *in;
@@ -24,9 +24,9 @@ struct player { /* owned by the thread that takes the events of its queue */
 };
 
 void player_open(struct player *p, int socket, exs_qhandle_t queue, bool serves, int rounds, size_t most,
-                 uint64_t seed);                               /* and start */
-void player_event(struct player *p, const exs_event_t *event); /* the ahandle of the event is p */
-void player_close(struct player *p);                           /* it must be over */
+                 uint64_t seed);                               /* starts the first round */
+void player_event(struct player *p, const exs_event_t *event); /* the event's ahandle must be p */
+void player_close(struct player *p);                           /* all rounds must be over */
 bool player_is_over(const struct player *p);
 
 #endif

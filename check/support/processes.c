@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* processes.c - by signals and waitpid. See processes.h. */
+/* processes.c - see processes.h. */
 #include "processes.h"
 #include <check.h>
 #include <signal.h>

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A peer by verbs alone. See rawpeer.h. */
+/* rawpeer.c - see rawpeer.h. */
 #include "rawpeer.h"
 
 #include <endian.h>
 #include <fcntl.h>
 #include <poll.h>
 
-#define SLOT 128 /* bytes, of a message */
+#define SLOT 128 /* bytes of a message */
 #define MEMORY (RAW_RECV_RING + RAW_ROOM + 2 * RAW_DEPTH * SLOT)
-#define RAW_PRIVATE 56 /* bytes of private data that a request carries */
+#define RAW_PRIVATE 56 /* bytes of private data in a request */
 #define RESOLVE_MS 5000
-#define RECEIVE (UINT64_C(1) << 32) /* of a work request id */
+#define RECEIVE (UINT64_C(1) << 32) /* flag of a work request ID */
 #define ALL_ACCESS                                                                                             \
     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
@@ -24,7 +24,7 @@ static uint8_t *slot_out(const struct raw *raw)
     return slot_in(raw, 0) + (size_t)(RAW_DEPTH + raw->sent % RAW_DEPTH) * SLOT;
 }
 
-/* ---- Collecting what happened --------------------------------------------------------- */
+/* ---- Collecting events and messages ---------------------------------------------------- */
 
 static void post_receive(struct raw *raw, int number)
 {
@@ -34,7 +34,7 @@ static void post_receive(struct raw *raw, int number)
     ck_assert_int_eq(ibv_post_recv(raw->id->qp, &wr, &bad), 0);
 }
 
-/* What an EXS says makes sense, always. */
+/* Messages of EXS must always be valid. */
 static void take_message(struct raw *raw, const struct ibv_wc *wc)
 {
     int number = (int)(wc->wr_id & ~RECEIVE);
@@ -93,7 +93,7 @@ static void collect(struct raw *raw)
         take_completion(raw, &wc);
 }
 
-/* Until something happens, at either end. */
+/* Waits until something happens at either end. */
 static void rest(struct raw *raw, int ms)
 {
     struct pollfd wait[] = {{.fd = raw->channel->fd, .events = POLLIN},
@@ -201,7 +201,7 @@ struct raw_event raw_expect(struct raw *raw, enum rdma_cm_event_type type)
     return event;
 }
 
-/* The hello as bytes; where it names no ring buffer it is this peer's. */
+/* Packs the hello. If it names no receive ring, this peer's is used. */
 static void pack(const struct raw *raw, struct hello hello, uint8_t out[RAW_PRIVATE])
 {
     if (hello.recv_ring_addr == 0) {
@@ -282,7 +282,7 @@ void raw_ended(struct raw *raw)
     raw_expect(raw, RDMA_CM_EVENT_DISCONNECTED);
 }
 
-/* ---- Saying --------------------------------------------------------------------------- */
+/* ---- Sending --------------------------------------------------------------------------- */
 
 static void post(struct raw *raw, struct ibv_send_wr *wr, uint64_t addr, uint32_t bytes)
 {
@@ -378,7 +378,7 @@ enum ibv_wc_status raw_status(struct raw *raw)
     return raw->status;
 }
 
-/* ---- Hearing -------------------------------------------------------------------------- */
+/* ---- Receiving ------------------------------------------------------------------------- */
 
 struct raw_message raw_hear(struct raw *raw)
 {

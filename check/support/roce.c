@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* roce.c - reading and writing RoCEv2 packets, byte by byte. */
+/* roce.c - see roce.h. */
 #include "roce.h"
 #include <string.h>
 

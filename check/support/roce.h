@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * roce.h - the tests' own reader and writer of RoCEv2 packets, from the BTH on.
+ * roce.h - reads and writes RoCE v2 packets from the BTH on, for tests.
  *
- * Written from the specification and not from the engine, so that a mistake there is not made again here.
+ * Written from the specification and not from the engine, so that a mistake there is not repeated here.
  */
 #ifndef CHECK_ROCE_H
 #define CHECK_ROCE_H
@@ -18,7 +18,7 @@ enum roce_transport { /* added to an opcode */
                       ROCE_XRC = 0xa0
 };
 
-enum roce_opcode { /* of reliable connections: transport bits 000 */
+enum roce_opcode { /* opcodes of reliable connections: transport bits 000 */
                    SEND_FIRST = 0x00,
                    SEND_MIDDLE = 0x01,
                    SEND_LAST = 0x02,
@@ -46,7 +46,7 @@ enum roce_opcode { /* of reliable connections: transport bits 000 */
 };
 
 enum roce_syndrome {
-    SYNDROME_ACK = 0x1f, /* no end-to-end credits */
+    SYNDROME_ACK = 0x1f, /* without end-to-end credits */
     SYNDROME_RNR = 0x20, /* + timer code */
     SYNDROME_SEQUENCE = 0x60,
     SYNDROME_INVALID_REQUEST = 0x61,
@@ -66,44 +66,44 @@ enum roce_syndrome {
 #define ROCE_PSN_MASK 0xffffffu
 #define ROCE_MAX (ROCE_BTH + ROCE_DETH + ROCE_RETH + ROCE_IMM + 4096 + 4)
 
-/* A packet's fields in host order (but imm: as the bytes came). Owned by the caller; payload points into the
+/* A packet's fields in host byte order; imm is in network byte order. Owned by the caller; payload points into the
  * packet. */
 struct roce {
     uint8_t opcode;
     bool solicited, migreq, ackreq;
     uint8_t pad, version;
-    uint8_t congestion; /* FECN, BECN and the six reserved bits beside */
-    uint8_t reserved;   /* the seven bits beside AckReq */
+    uint8_t congestion; /* FECN, BECN and six reserved bits */
+    uint8_t reserved;   /* the seven reserved bits next to AckReq */
     uint16_t pkey;
     uint32_t qpn, psn;
-    bool has_xrceth; /* of an extended connection's request: */
-    uint32_t srqn;   /* which shared receive queue */
+    bool has_xrceth; /* XRCETH: in requests of XRC */
+    uint32_t srqn;   /* number of the shared receive queue */
     bool has_deth, has_reth, has_atomic, has_aeth, has_imm, has_ieth, has_original;
-    uint32_t qkey, source; /* of a DETH: the sender's queue pair */
+    uint32_t qkey, source; /* DETH: the Q_Key and the sender's queue pair */
     uint64_t va;
     uint32_t rkey, dma_length;
-    uint64_t swap_add, compare; /* of an AtomicETH; its address and key are va and rkey */
-    uint64_t original;          /* of an AtomicAckETH */
+    uint64_t swap_add, compare; /* AtomicETH; its address and key are va and rkey */
+    uint64_t original;          /* AtomicAckETH */
     uint8_t syndrome;
     uint32_t msn;
     uint32_t imm;
-    uint32_t invalidate; /* of an IETH: a key */
+    uint32_t invalidate; /* IETH: the key to invalidate */
     const uint8_t *payload;
     size_t payload_length; /* without the pad */
 };
 
-/* False where the packet is too short for its headers, or of an opcode that no transport has. */
+/* Returns false if the packet is too short for its headers, or its opcode belongs to no transport. */
 bool roce_read(struct roce *roce, const uint8_t *packet, size_t length);
-/* Writes what roce_read would read, pad included, into at least ROCE_MAX bytes; returns the length. */
+/* Writes the packet with its pad to a buffer of at least ROCE_MAX bytes. Returns its length. */
 size_t roce_write(uint8_t *packet, const struct roce *roce);
-/* Bytes of headers behind an opcode's BTH, or -1 for an unknown one. */
+/* Returns the bytes of headers behind the BTH for this opcode, or -1 if it is unknown. */
 int roce_extension(unsigned opcode);
 
 static inline uint32_t roce_psn(uint32_t psn)
 {
     return psn & ROCE_PSN_MASK;
 }
-/* PSNs that a message takes: its packets, or those of its READ responses. */
+/* Number of PSNs of a message: one for each packet, or for each READ response. */
 static inline uint32_t roce_packets(size_t length, size_t mtu)
 {
     return length ? (uint32_t)((length + mtu - 1) / mtu) : 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See rows.h. */
+/* rows.c - see rows.h. */
 #include "rows.h"
 
 #include <fcntl.h>
@@ -29,7 +29,7 @@ static void world_open(void)
     must(s[FOREIGN] = open("/dev/null", O_RDWR | O_CLOEXEC));
 }
 
-/* None of the failed calls may have left an event, or a socket that no longer works. */
+/* Checks that the failed calls have left no event, and that the sockets still work. */
 static void world_close(void)
 {
     inbox_quiet(&world.box, QUIET_MS);
@@ -56,7 +56,8 @@ bool is_either(int error, int this, int that)
     return error == this || (that && error == that);
 }
 
-/* exs_errmsg() begins with the call, and not with the one that failed with EINVAL before. A synonym has its call's name. */
+/* exs_errmsg() must start with the function that failed, not with the one that failed with EINVAL before. A synonym has
+ * the name of the other function. */
 static int try_errmsg(const char *function, const struct row *row)
 {
     const char *name = strcmp(function, "exs_read") == 0    ? "exs_recv"

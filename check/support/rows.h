@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rows.h - errors of calls as tables: what is wrong, and which errno says so; blocking or not, from a world
- * in which everything that can be wrong is at hand.
+ * rows.h - tables of a function's errors: what is wrong, and which errno is returned, blocking or not. A "world"
+ * contains an object for everything that can be wrong.
  */
 #ifndef CHECK_ROWS_H
 #define CHECK_ROWS_H
 
 #include "support.h"
 
-#define BAD_FLAG 2 /* the thesis's; MSG_PEEK of Linux */
+#define BAD_FLAG 2 /* a flag of the UNH EXS thesis; MSG_PEEK on Linux */
 #define ROW(what_, error_, ...)                                                                                \
     {                                                                                                          \
         .what = what_, .error = error_, __VA_ARGS__                                                            \
     }
 
 enum which_socket { CONNECTED, FRESH, BOUND, LISTENING, SHUT, NEGATIVE, UNUSED, FOREIGN, SOCKETS };
-enum which_queue { USUAL, NO_QUEUE, INVALID_QUEUE }; /* usual: none with EXS_BLOCK, else a good one */
+enum which_queue { USUAL, NO_QUEUE, INVALID_QUEUE }; /* USUAL: none with EXS_BLOCK, otherwise a valid one */
 enum mode { BOTH, ASYNC, BLOCKING };
 
-struct world { /* what the rows choose from; the fixture makes it anew for each test */
+struct world { /* objects for the rows; the fixture creates them for each test */
     struct pair pair, shut_pair;
     struct inbox box;
     int sockets[SOCKETS];
@@ -27,25 +27,25 @@ struct world { /* what the rows choose from; the fixture makes it anew for each 
 
 struct row {
     const char *what;
-    int error, or_error; /* the errno; another one that will do, or 0 */
+    int error, or_error; /* the errno; another one that is also accepted, or 0 */
     enum mode mode;
     enum which_socket socket;
     enum which_queue queue;
-    int flags, number; /* number: count of elements, backlog, how */
-    bool null;         /* NULL in place of the buffer, the vector, the address */
-    size_t length;     /* 0: 100 */
+    int flags, number; /* number: count of elements, backlog, or how */
+    bool null;         /* pass NULL instead of the buffer, vector or address */
+    size_t length;     /* 0: means 100 */
 };
 
 extern struct world world;
 
 typedef long call_fn(const struct row *row, int socket, int flags);
 
-/* A call's errors, one after the other; every row that goes wrong is reported, not the first one only. */
+/* Tests all rows of a function, and reports every one that fails. */
 void try_rows(const char *function, call_fn *call, const struct row *rows, int count);
 exs_qhandle_t queue_of(const struct row *row, int flags);
 bool is_either(int error, int this, int that);
-/* A case of tests that each get a world of their own. Closing it looks whether a failed call has left an event,
- * or a socket that no longer works. */
+/* Adds a case whose tests have separate worlds. Closing a world checks that the failed calls have left no event, and
+ * that its sockets still work. */
 void add_world_case(Suite *suite, const char *name, const TTest *const *tests, int count);
 
 /* clang-format off */

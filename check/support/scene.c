@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An EXS server, a raw peer, and two who behave. See scene.h. */
+/* scene.c - see scene.h. */
 #include "scene.h"
 
 struct scene scene;

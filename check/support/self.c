@@ -43,7 +43,7 @@ long resident_kib(void)
     return kib;
 }
 
-/* Whoever asks may be no test, whom Check could not tell. */
+/* Aborts instead of failing an assertion, because the caller may be a program without Check. */
 static void have(bool condition, const char *what)
 {
     if (condition)
@@ -71,7 +71,7 @@ int count_threads(void)
 
 int count_fds(void)
 {
-    return entries_of("/proc/self/fd") - 1; /* the folder's own */
+    return entries_of("/proc/self/fd") - 1; /* without the descriptor of the directory itself */
 }
 
 void memlock_count(void)

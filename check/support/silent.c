@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Strangers who ask and fall silent. See silent.h. */
+/* silent.c - see silent.h. */
 #include "silent.h"
 
 #include "rawpeer.h"
@@ -15,7 +15,7 @@ static void put(uint8_t *to, int width, uint32_t value)
         *to++ = (uint8_t)(value >> 8 * width);
 }
 
-/* A right request of an EXS that does not exist. */
+/* A valid request, whose sender does not exist. */
 static void make_request(uint8_t request[REQUEST])
 {
     struct hello hello = raw_hello(SOCK_STREAM);
@@ -25,7 +25,7 @@ static void make_request(uint8_t request[REQUEST])
     memset(request, 0, REQUEST);
     put(request, 4, 0xe8455853);
     put(request + 4, 4, 0x01010000 | REQUEST); /* version, type, size */
-    put(request + 8, 4, 0x1234);               /* queue pair */
+    put(request + 8, 4, 0x1234);               /* queue pair number */
     put(request + 12, 4, 0x777);               /* first PSN */
     put(request + 16, 2, 4791);
     put(request + 18, 4, 0x05101006); /* path MTU, resources, depth, retries */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* streamed.c - a device whose packets travel over a socket of the test's. See streamed.h. */
+/* streamed.c - see streamed.h. */
 #include "check/support/streamed.h"
 #include <errno.h>
 #include <stddef.h>
@@ -70,7 +70,7 @@ void streamed_open(struct streamed *device, int fd)
     device->wire = (struct soft_wire){.receive = receive, .sent = sent, .settle = settle};
     device->service.context = context = soft_open(&device->wire, &device->clock, 1);
     expect(context, "no context");
-    atomic_store(&device->service.state, SERVICE_WATCH); /* the thread need not be called */
+    atomic_store(&device->service.state, SERVICE_WATCH); /* so that the link need not wake the service thread */
     tcp_init(&device->tcp, context, &device->service);
     device->tcp.epoll = fds_epoll();
     device->memory = malloc(STREAMED_MEMORY + 2 * GUARD);

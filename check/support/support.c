@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * support.c - what every Check program needs: suites, limits of time, seeded chance, patterns of bytes,
- * other threads and other processes.
- */
+/* support.c - see support.h: suites, time limits, random numbers, byte patterns, other threads and processes. */
 #include "support.h"
 #include "check/support/processes.h"
 
@@ -12,7 +9,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-#define BUSY 4 /* a machine with other work to do takes longer, by so much */
+#define BUSY 4 /* factor for a machine that also does other work */
 
 /* ---- Programs ------------------------------------------------------------------------ */
 
@@ -71,7 +68,7 @@ bool sees_bytes(void)
     return true;
 }
 
-/* ---- Chance -------------------------------------------------------------------------- */
+/* ---- Random numbers -------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t x)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * support_pair.c - what every Check program needs of EXS itself: waiting for events, and two
- * connected sockets in one process.
- */
+/* support_pair.c - see support.h: waiting for events, and two connected sockets in one process. */
 #include "support.h"
 
 #include <arpa/inet.h>
@@ -10,7 +7,7 @@
 
 /* ---- Addresses ----------------------------------------------------------------------- */
 
-/* The kernel's RDMA does not run over lo: there the tests' addresses come from the environment. */
+/* The kernel's RDMA does not work on lo, so the addresses for it come from the environment. */
 static const char *test_address(const char *variable, const char *otherwise)
 {
     const char *given = getenv(variable);
@@ -84,8 +81,8 @@ bool on_shm(void)
     return !on_rdma() && !(link && (strcmp(link, "udp") == 0 || strcmp(link, "tcp") == 0));
 }
 
-/* TCP is deaf when nobody reads what a connection says; RDMA, when nobody has the address. Under exs-soft-run
- * it is TCP again that makes connections. */
+/* With TCP the connection is not accepted and its request not read; with RDMA no host has the address. Under
+ * exs-soft-run connections use TCP again. */
 struct address deaf_address(int *keep)
 {
     const char *preload = getenv("LD_PRELOAD");
@@ -129,7 +126,7 @@ static void inbox_drain(struct inbox *box)
     } while (got == batch);
 }
 
-/* Wait until there is something to do for this inbox or the one beside it, and do it. */
+/* Waits until this inbox or the one in `beside` has work, and does it. */
 void inbox_pump(struct inbox *box, int wait_ms)
 {
     struct pollfd wait[2] = {{.fd = exs_qfd(box->queue), .events = POLLIN}, {.fd = -1, .events = POLLIN}};

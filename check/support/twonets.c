@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* twonets.c - network namespaces, and a pair of Ethernet interfaces, by rtnetlink. */
+/* twonets.c - see twonets.h. Uses a veth pair and rtnetlink. */
 #include "twonets.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -27,12 +27,12 @@ static int this_net(void)
 void twonets_enter(bool far)
 {
     if (setns(nets[far], CLONE_NEWNET) == -1) {
-        perror("setns"); /* it went well before */
+        perror("setns"); /* it succeeded before */
         abort();
     }
 }
 
-/* ---- The cable ---- */
+/* ---- The link between the hosts ---- */
 
 struct request {
     struct nlmsghdr header;
@@ -76,7 +76,7 @@ static int ask(struct request *request)
     return error;
 }
 
-/* `near0` here, `far0` there. */
+/* Creates `near0` here and `far0` in the other namespace. */
 static int plug_in(void)
 {
     struct ifinfomsg peer = {.ifi_family = AF_UNSPEC};
@@ -150,9 +150,9 @@ bool twonets_make(void)
     return true;
 }
 
-/* ---- IPv6 alone ---- */
+/* ---- IPv6 only ---- */
 
-/* It can be used at once: nobody is asked whether he has it. */
+/* Without duplicate address detection, so that the address can be used at once. */
 static int add_ipv6(const char *name, const char *address)
 {
     struct in6_addr addr;
@@ -172,7 +172,7 @@ static int add_ipv6(const char *name, const char *address)
 
 static bool move_to(const char *name, const char *address)
 {
-    struct ifreq off = {.ifr_addr.sa_family = AF_INET}; /* by no address */
+    struct ifreq off = {.ifr_addr.sa_family = AF_INET}; /* no address */
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
     snprintf(off.ifr_name, sizeof off.ifr_name, "%s", name);

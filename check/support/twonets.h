@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * twonets.h - two network namespaces with a cable between them: a host that a test runs on, and another, where
- * the test opens sockets; or one alone, where nobody else has a port. Needs neither privilege nor programs.
+ * twonets.h - two network namespaces that are connected by a veth pair: the host on which a test runs, and another one
+ * in which the test opens sockets; or one namespace alone, in which no other program uses a port. Needs no privileges
+ * and no other programs.
  */
 #ifndef CHECK_TWONETS_H
 #define CHECK_TWONETS_H
@@ -14,16 +15,16 @@
 #define TWONETS_NEAR6 "fd09::1" /* with /64 */
 #define TWONETS_FAR6 "fd09::2"
 
-/* From now on the process is in a network of its own. False, and errno, where this user may not. */
+/* Moves the process to a new network. Returns false, and sets errno, if this user may not. */
 bool twonets_make(void);
-/* The same with nothing but a loopback. */
+/* The same with a loopback interface only. */
 bool twonets_alone(void);
-/* The hosts have no IPv4 addresses any more, but these instead. False, and errno: there is no IPv6. */
+/* Replaces the IPv4 addresses of both hosts by these. Returns false, and sets errno, if there is no IPv6. */
 bool twonets_by_ipv6_alone(void);
-/* The thread's new sockets are the far host's, or the near one's. */
+/* New sockets of this thread belong to the far host, or to the near one. */
 void twonets_enter(bool far);
 
-/* What main() does of a program whose tests run there: 77 where this user may not. */
+/* main() of such a program. Returns 77 if this user may not create network namespaces. */
 int twonets_main(bool (*make)(void), Suite *(*suite)(void));
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* windows.c - binding memory windows, invalidating them, and asking through them. */
+/* windows.c - see windows.h. */
 #include "windows.h"
 #include <string.h>
 

@@ -351,7 +351,7 @@ START_TEST(no_memory_can_be_made)
 }
 END_TEST
 
-/* Many connections at once over shared memory, more than one poll processes. */
+/* Many connections at once over shared memory: more than one pass polls. */
 START_TEST(many_on_one_queue)
 {
     static exs_acceptaddr_t wanted[MANY];

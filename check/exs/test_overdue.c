@@ -101,7 +101,7 @@ START_TEST(in_a_loop)
     pair_open(&pair, AF_INET, SOCK_STREAM);
     for (int i = 0; i < WARM; i++) /* the device measures the round-trip time */
         pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, BYTES, 1);
-    service_suspend(service_of(pair.client)); /* it would acknowledge for the server */
+    service_suspend(service_of(pair.client)); /* the server's thread acknowledges */
     exs_ev_init(&watcher, one_is_sent, pair.client_box->queue);
     exs_ev_start(loop, &watcher);
     ev_timer_init(&limit, took_too_long, LATE_S, 0);

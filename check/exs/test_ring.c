@@ -162,7 +162,7 @@ START_TEST(it_does_not_grow)
                      &pair.server);
         make_long();
     } else {
-        conn_of(pair.client)->path.is_measured = false; /* measured, and short */
+        conn_of(pair.client)->path.is_measured = false; /* as on a short path */
     }
     send_burst(RECV_RING_SIZE * 11 / 8);
     receive_all();
@@ -214,7 +214,7 @@ START_TEST(a_close_frees_both_rings)
     send_burst(RECV_RING_SIZE * 8);
     close_socket(pair.server_box, pair.server);
     for (; bursts > 0; bursts--)
-        inbox_take(pair.client_box, EXS_EVT_SEND, pair.client); /* may have completed without error, or not */
+        inbox_take(pair.client_box, EXS_EVT_SEND, pair.client); /* succeeds if its bytes were sent */
     close_socket(pair.client_box, pair.client);
     connect_ends(pair.listener, SOCK_STREAM, &pair.address, pair.client_box, pair.server_box, &pair.client,
                  &pair.server);

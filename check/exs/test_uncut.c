@@ -23,7 +23,7 @@ static const struct way {
     unsigned cut_every; /* one in this many bursts fails */
     int apart;          /* errno of single packets; 0: a call sends only some of them */
     unsigned apart_every;
-    bool goes_apart; /* single packets are sent after the first burst has failed */
+    bool goes_apart; /* only single packets after the first failure */
 } ways[] = {
     {EIO, 1, 0, 0, true},           {EINVAL, 1, 0, 2, true},       {EOPNOTSUPP, 1, EAGAIN, 3, true},
     {EIO, 1, ENOBUFS, 20, true},    {EIO, 1, EINTR, 3, true},      {EMSGSIZE, 2, 0, 2, false},
@@ -92,7 +92,7 @@ START_TEST(every_byte_comes)
     init_library();
     pass_both_ways(_i < COUNT(ways) ? AF_INET : AF_INET6);
     ck_assert_uint_gt(atomic_load(&failed_bursts), 0);
-    if (way->goes_apart) /* few sockets try more than one burst */
+    if (way->goes_apart) /* no socket tries a second burst */
         ck_assert_uint_le(atomic_load(&bursts), 8);
     if (way->goes_apart || way->cut == EMSGSIZE)
         ck_assert_uint_gt(atomic_load(&apart), 10);

@@ -242,7 +242,7 @@ START_TEST(receive_takes_what_comes)
 }
 END_TEST
 
-/* One long receive gets many short sends; many receives get one long send. */
+/* Many receives get the bytes of one long send. */
 START_TEST(no_boundaries)
 {
     struct pair pair;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A client of chat-server: lines of standard input go to the others, and what they say is printed. One poll
- * waits for both: the descriptor of the queue is readable when a receive, or a send, is done.
+/* A client of chat-server: sends lines of standard input to the other clients, and prints their messages. One poll(2)
+ * waits for both: the descriptor of the queue becomes readable when a receive or a send has completed.
  *
  * Build: cc chat-client.c $(pkg-config --cflags --libs exs). Run: chat-client [HOST [PORT]]. */
 #include <errno.h>
@@ -12,14 +12,14 @@
 enum { LONGEST = 1024 };
 
 static char heard[LONGEST], said[LONGEST];
-static int is_sending; /* said is the library's until its event */
+static int is_sending; /* the library uses `said` until the event of the send */
 
 static int listen_to(int sock, exs_qhandle_t queue)
 {
     return (int)exs_recv(sock, heard, LONGEST, 0, queue, heard, NULL);
 }
 
-/* 1 to go on, 0 at the end, -1 and errno. */
+/* Handles one event. Returns 1 to continue, 0 at the end of the stream, or -1 and errno. */
 static int handle(int sock, const exs_event_t *e, exs_qhandle_t queue)
 {
     errno = e->exs_evt_errno;
@@ -57,7 +57,7 @@ static int from_here(int sock, exs_qhandle_t queue)
     return exs_send(sock, said, (size_t)length, 0, queue, said, NULL) == -1 ? -1 : 1;
 }
 
-/* While the last line is on its way no other one is read. */
+/* Waits for events and input. While a line is being sent, standard input is not read. */
 static int chat(int sock, exs_qhandle_t queue)
 {
     struct pollfd fds[] = {{.fd = exs_qfd(queue), .events = POLLIN}, {.fd = STDIN_FILENO, .events = POLLIN}};

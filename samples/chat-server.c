@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A chat on a libev loop: what one client says goes to all others. A client that does not read costs the others
- * nothing: what waits for it is counted, and beyond a limit it has to go.
+/* A chat server on a libev loop: sends each message of a client to all others. A client that does not read does not
+ * delay the others: the server counts the bytes that are being sent to it, and disconnects it at a limit.
  *
  * Build: cc chat-server.c $(pkg-config --cflags --libs exs) -lev. Run: chat-server [PORT], and chat-client. */
 #include <exs_ev.h>
@@ -12,7 +12,7 @@
 
 enum { LONGEST = 1024, WAITING_MAX = 64 * 1024 };
 
-/* One copy for all readers; the last delivery frees it. */
+/* One copy for all readers; freed after the last delivery. */
 struct message {
     int readers;
     size_t length;
@@ -21,7 +21,7 @@ struct message {
 
 struct client {
     int sock;
-    size_t waiting; /* bytes on their way to it */
+    size_t waiting; /* bytes of sends that have not completed */
     int leaving;
     char in[LONGEST];
     LIST_ENTRY(client) others;
@@ -33,9 +33,9 @@ struct delivery {
 };
 
 static LIST_HEAD(, client) clients = LIST_HEAD_INITIALIZER(clients);
-static exs_acceptaddr_t every_one; /* the library's for as long as it accepts */
+static exs_acceptaddr_t every_one; /* used by the library while it accepts connections */
 
-/* Its state goes with the event of the close, which is the last of the socket. */
+/* Disconnects a client. Its state is freed at the close event, which is the last event of the socket. */
 static void leave(struct client *client, exs_qhandle_t queue)
 {
     if (client->leaving)
@@ -79,7 +79,7 @@ static void say(struct client *from, size_t length, exs_qhandle_t queue)
 
     if (message == NULL)
         abort();
-    message->readers = 1; /* this call */
+    message->readers = 1; /* the reference of this function */
     message->length = length;
     memcpy(message->text, from->in, length);
     for (to = LIST_FIRST(&clients); to != NULL; to = next) {
@@ -118,7 +118,7 @@ static void handle(const exs_event_t *e, exs_qhandle_t queue)
         if (e->exs_evt_errno == 0)
             welcome((int)exs_event_result(e), queue);
         break;
-    case EXS_EVT_RECV: /* a message; an error, or the end */
+    case EXS_EVT_RECV: /* a message, an error, or the end of the stream */
         if (e->exs_evt_errno != 0 || (exs_event_flags(e) & EXS_EOF)) {
             leave(client, queue);
             break;
@@ -155,7 +155,7 @@ int main(int argc, char **argv)
         perror("exs_init");
         return 1;
     }
-    int sock = exs_socket(PF_INET, SOCK_SEQPACKET, 0); /* one send, one message */
+    int sock = exs_socket(PF_INET, SOCK_SEQPACKET, 0); /* preserves message boundaries */
     exs_qhandle_t queue = exs_qcreate(1024);
     if (exs_bind(sock, (struct sockaddr *)&here, length) == -1 || exs_listen(sock, SOMAXCONN) == -1 ||
         exs_getsockname(sock, (struct sockaddr *)&here, &length) == -1 ||

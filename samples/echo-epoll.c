@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One epoll that serves TCP's clients beside EXS's: what comes goes back. EXS's part is one descriptor,
- * exs_qfd, however many connections there are.
+/* An echo server for TCP and EXS clients on one epoll instance. All EXS connections together need a single descriptor,
+ * exs_qfd().
  *
  * Build: cc echo-epoll.c $(pkg-config --cflags --libs exs). Run: echo-epoll [EXS-PORT [TCP-PORT]]. */
 #include <errno.h>
@@ -13,15 +13,15 @@
 
 enum { SIZE = 16384 };
 
-/* ---- EXS: an operation is started, and its event says that it is done ---------------------------- */
+/* ---- EXS: completions. The program starts an operation; an event reports its completion ----------- */
 
-static exs_acceptaddr_t every_one; /* the library's for as long as it accepts */
+static exs_acceptaddr_t every_one; /* used by the library while it accepts connections */
 
 static void exs_handle(const exs_event_t *e, exs_qhandle_t queue)
 {
     ssize_t result = exs_event_result(e); /* the new socket, bytes, or -errno */
     int sock = e->exs_evt_socket, type = e->exs_evt_type, rc = -1;
-    char *buffer = e->exs_evt_ahandle; /* one for each connection */
+    char *buffer = e->exs_evt_ahandle; /* of this connection */
 
     if (type == EXS_EVT_CLOSE) {
         free(buffer);
@@ -37,26 +37,26 @@ static void exs_handle(const exs_event_t *e, exs_qhandle_t queue)
         rc = (int)exs_recv(sock, buffer, SIZE, 0, queue, buffer, NULL);
     else if (result > 0)
         rc = (int)exs_send(sock, buffer, (size_t)result, 0, queue, buffer, NULL);
-    if (rc == -1) /* or at its orderly end */
+    if (rc == -1) /* an error, or the client's end of stream */
         exs_close(sock, 0, queue, buffer);
 }
 
 static void exs_ready(exs_qhandle_t queue)
 {
     exs_event_t events[64];
-    int count; /* 0 at once is usual: there was work, and no event yet */
+    int count; /* often 0: the library had work that led to no event */
 
     while ((count = exs_qpoll(queue, events, 64, EXS_LOOP_BUDGET)) > 0)
         for (int i = 0; i < count; i++)
             exs_handle(&events[i], queue);
-    exs_qprepare(queue); /* the loop waits next */
+    exs_qprepare(queue); /* must precede epoll_wait() */
 }
 
-/* ---- TCP: a descriptor is ready, and then something is tried -------------------------------------- */
+/* ---- TCP: readiness. The kernel reports a ready descriptor; the program then tries an operation ---- */
 
 struct tcp {
     int fd;
-    ssize_t have, gone; /* bytes of the buffer, and how many of them went back */
+    ssize_t have, gone; /* bytes in the buffer, and how many of them were sent back */
     char buffer[SIZE];
 };
 
@@ -87,12 +87,12 @@ static void tcp_ready(int epoll, struct tcp *tcp)
         free(tcp);
         return;
     }
-    if (tcp->have < 0) /* and nothing had come */
+    if (tcp->have < 0) /* EAGAIN: no data had arrived */
         tcp->have = 0;
     else if (sent > 0)
         tcp->gone += sent;
     if (tcp->gone < tcp->have)
-        watch.events = EPOLLOUT; /* it reads more slowly than it sends: no more is taken */
+        watch.events = EPOLLOUT; /* the client reads too slowly: receive no more until it has */
     epoll_ctl(epoll, EPOLL_CTL_MOD, tcp->fd, &watch);
 }
 

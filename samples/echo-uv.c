@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An echo server on libuv: what comes goes back, until the client closes.
+/* An echo server on libuv: sends back what it receives, until the client closes.
  *
  * Build: cc echo-uv.c $(pkg-config --cflags --libs exs libuv). Run: echo-uv [PORT]. */
 #define _DEFAULT_SOURCE /* POSIX's names, with -std=c11, too */
@@ -10,12 +10,12 @@
 
 enum { SIZE = 16384 };
 
-static exs_acceptaddr_t next_one; /* the library's until its event */
+static exs_acceptaddr_t next_one; /* used by the library until its event */
 
 static void echo(exs_qhandle_t queue, const exs_event_t *e)
 {
     ssize_t result = exs_event_result(e); /* the new socket, bytes, or -errno */
-    char *buffer = e->exs_evt_ahandle;    /* one for each connection */
+    char *buffer = e->exs_evt_ahandle;    /* of this connection */
     int sock = e->exs_evt_socket, type = e->exs_evt_type, rc = -1;
 
     if (type == EXS_EVT_CLOSE) {
@@ -33,7 +33,7 @@ static void echo(exs_qhandle_t queue, const exs_event_t *e)
         rc = exs_recv(sock, buffer, SIZE, 0, queue, buffer, NULL);
     else if (result > 0)
         rc = exs_send(sock, buffer, (size_t)result, 0, queue, buffer, NULL);
-    if (rc == -1) /* or at its orderly end */
+    if (rc == -1) /* an error, or the client's end of stream */
         exs_close(sock, 0, queue, buffer);
 }
 

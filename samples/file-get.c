@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Gets a file from file-server: a name goes there, its length and the file come back, into a file of this name
- * here.
+/* Gets a file from file-server: sends its name, and receives its length and the file, which it stores under the same
+ * name or as AS.
  *
  * Build: cc file-get.c $(pkg-config --cflags --libs exs). Run: file-get HOST PORT NAME [AS]. */
 #define _DEFAULT_SOURCE /* POSIX's names, with -std=c11, too */
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Bytes, or -1 and why. */
+/* Returns the bytes received, or -1 and sets *why to the reason. */
 static ssize_t receive(int sock, const char *as, const char **why)
 {
     uint64_t length;

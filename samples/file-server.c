@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A static file server on a libev loop: a client sends a name and a newline, and gets the file's length, 8
- * bytes with the highest first, and the file, or a length of -1. The file goes from the page cache, by one
- * exs_sendfile.
+/* A static file server on a libev loop: a client sends a name and a newline, and gets the file's length, 8 bytes in
+ * big-endian order, and the file; or a length of -1 if there is no such file. The file is sent from the page cache by
+ * one exs_sendfile().
  *
  * Build: cc file-server.c $(pkg-config --cflags --libs exs) -lev. Run: file-server FOLDER [PORT], and file-get.
  */
@@ -20,16 +20,16 @@ enum { NAME = 256 };
 
 struct client {
     int sock;
-    size_t have; /* bytes of the name */
+    size_t have; /* bytes of `name` that were received */
     char name[NAME];
-    uint64_t length;          /* as it is sent */
-    exs_xferfile_t vector[2]; /* the library's until the event */
+    uint64_t length;          /* in big-endian order, as it is sent */
+    exs_xferfile_t vector[2]; /* used by the library until the event */
 };
 
 static int folder;
-static exs_acceptaddr_t every_one; /* the library's for as long as it accepts */
+static exs_acceptaddr_t every_one; /* used by the library while it accepts connections */
 
-/* A name is that of a regular file of the folder itself: no path, no link. -1: there is no such file. */
+/* Opens a regular file in the folder; refuses paths and symbolic links. Returns -1 if there is no such file. */
 static int open_file(const char *name, struct stat *status)
 {
     if (*name == '.' || strchr(name, '/') != NULL)
@@ -43,7 +43,7 @@ static int open_file(const char *name, struct stat *status)
     return fd;
 }
 
-/* The vector: its first element is the length, the second, if there is one, the file. */
+/* Sends a vector: the first element is the length, the second, if the file exists and is not empty, the file. */
 static int answer(struct client *client, exs_qhandle_t queue)
 {
     struct stat status;
@@ -59,11 +59,11 @@ static int answer(struct client *client, exs_qhandle_t queue)
         (exs_fdvec_t){.exs_fildes = fd, .exs_length = count == 2 ? (size_t)status.st_size : 0};
     int rc = (int)exs_sendfile(client->sock, client->vector, count, EXS_BIGFILE, queue, client);
     if (fd != -1)
-        close(fd); /* the library has it by itself */
+        close(fd); /* the library has its own reference to the file */
     return rc;
 }
 
-/* What comes is put behind what is there, until there is a whole line. */
+/* Receives the next part of the name, after the part that has arrived. */
 static int ask(struct client *client, exs_qhandle_t queue)
 {
     if (client->have == NAME)
@@ -75,13 +75,13 @@ static int ask(struct client *client, exs_qhandle_t queue)
 static int received(struct client *client, size_t length, exs_qhandle_t queue)
 {
     if (length == 0)
-        return -1; /* its orderly end */
+        return -1; /* end of stream */
     client->have += length;
     char *end = memchr(client->name, '\n', client->have);
     if (end == NULL)
         return ask(client, queue);
     *end = '\0';
-    client->have = 0; /* it sends no other name before it has this file */
+    client->have = 0; /* a client must not send the next name before it has received this file */
     return answer(client, queue);
 }
 
@@ -111,7 +111,7 @@ static void handle(const exs_event_t *e, exs_qhandle_t queue)
     }
     if (e->exs_evt_errno == 0 && e->exs_evt_type == EXS_EVT_RECV)
         rc = received(client, (size_t)exs_event_result(e), queue);
-    else if (e->exs_evt_errno == 0) /* it has come, or has got its file */
+    else if (e->exs_evt_errno == 0) /* accepted, or the file was sent: receive the next name */
         rc = ask(client, queue);
     if (rc == -1)
         exs_close(client->sock, 0, queue, client);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The blocking way in: connect, send, receive, close. Build: cc hello-client.c $(pkg-config --cflags --libs
+/* A client with blocking calls: connect, send, receive, close. Build: cc hello-client.c $(pkg-config --cflags --libs
  * exs) */
 #include <exs.h>
 #include <stdio.h>

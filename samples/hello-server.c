@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The libev way in: an echo server. Build: cc hello-server.c $(pkg-config --cflags --libs exs) -lev */
+/* An echo server on a libev loop. Build: cc hello-server.c $(pkg-config --cflags --libs exs) -lev */
 #include <exs_ev.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@ static void events_cb(EV_P_ exs_ev *w, exs_event_t *events, int count)
 
 int main(void)
 {
-    /* On every address, so that hello-client may be on another host. */
+    /* Listens on all addresses, so that hello-client may run on another host. */
     struct sockaddr_in here = {.sin_family = AF_INET, .sin_port = htons(7471)};
     exs_ev watcher;
 

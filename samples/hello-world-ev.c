@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One message on a libev loop: what hello-world.c does, but nothing blocks, and the loop could do other things
- * beside.
+/* One message on a libev loop: does what hello-world.c does without blocking, so that the loop could also handle other
+ * events.
  *
  * Build: cc hello-world-ev.c $(pkg-config --cflags --libs exs) -lev. Run: hello-world-ev here, hello-world-ev
  * HERE there. */
@@ -17,7 +17,7 @@ static char buffer[64];
 static exs_acceptaddr_t client;
 static int status = 1;
 
-/* Each event starts the next operation; 1 when it was the last, -1 and errno when something failed. */
+/* Starts the next operation when one has completed. Returns 0; 1 after the last operation; or -1 and errno. */
 static int next(exs_ev *w, const exs_event_t *e)
 {
     int sock = e->exs_evt_socket;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One message, blocking: what verbs/hello_world_rc_send.c does. The daemon (without SERVER) sends, the client
+/* One message with blocking calls, like verbs/hello_world_rc_send.c: the daemon (without SERVER) sends, the client
  * (with SERVER) receives.
  *
  * Build: cc hello-world.c $(pkg-config --cflags --libs exs). Run: hello-world here, hello-world HERE there. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A client of kv-server, by EXS, or with -t by TCP; "bench" asks many times, and says how long an answer took.
+/* A client of kv-server, over EXS or, with -t, over TCP. "bench" sends many requests and prints response times.
  *
  * Build: cc kv-client.c $(pkg-config --cflags --libs exs). Run: kv-client [-t] HOST PORT set KEY VALUE | get
  * KEY | bench [COUNT]. */
@@ -37,7 +37,7 @@ static int connect_exs(const char *host, const char *port)
     return exs_blocking_connect_host(sock, host, port);
 }
 
-/* A line, and the answer's, without the newline. */
+/* Sends a line, and receives the answer, without its newline. Returns 0, or -1 after printing an error. */
 static int ask(const char *line, char answer[LINE])
 {
     size_t length = strlen(line), have = 0;
@@ -71,7 +71,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Half of it sets, half of it gets what was set. */
+/* Sends set and get requests alternately; each get asks for the key of the previous set. */
 static int bench(int count)
 {
     double *took = calloc((size_t)count, sizeof(*took)), began, all = 0;
@@ -100,7 +100,7 @@ static int bench(int count)
     return 0;
 }
 
-/* The words of the command line as one line. */
+/* Sends the words of the command line as one request. */
 static int one(int words, char **word)
 {
     char line[LINE], answer[LINE];

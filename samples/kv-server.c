@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A small key-value server on a libev loop, for EXS's clients and for TCP's: the same store, the same lines.
- * "set KEY VALUE" is answered by "ok", "get KEY" by the value, or by an empty line. kv-client measures both.
+/* A small key-value server on a libev loop, for EXS and TCP clients, with one store and one protocol: the server
+ * answers "set KEY VALUE" by "ok", and "get KEY" by the value or an empty line. kv-client measures both.
  *
  * Build: cc kv-server.c $(pkg-config --cflags --libs exs) -lev. Run: kv-server [EXS-PORT [TCP-PORT]]. */
 #define _DEFAULT_SOURCE /* POSIX's names, with -std=c11, too */
@@ -49,12 +49,12 @@ static const char *get(const char *key)
     return found != NULL && (*found)->value != NULL ? (*found)->value : "";
 }
 
-/* ---- One client, of either kind ------------------------------------------------------------------- */
+/* ---- A client, of EXS or TCP ----------------------------------------------------------------------- */
 
 struct client {
-    ev_io io; /* of TCP's */
+    ev_io io; /* used for TCP only */
     int sock;
-    size_t have; /* bytes of its line */
+    size_t have; /* bytes of the line that were received */
     char in[LINE], out[LINE];
 };
 
@@ -68,7 +68,8 @@ static struct client *make_client(int sock)
     return client;
 }
 
-/* More of its line has come. Bytes of the answer in `out`; 0: the line is not whole; -1: it is no such line. */
+/* Processes `length` received bytes. Returns the bytes of the answer in `out`; 0 if the line is incomplete; -1 if it is
+ * invalid. */
 static int take(struct client *client, size_t length)
 {
     client->have += length;
@@ -76,7 +77,7 @@ static int take(struct client *client, size_t length)
     if (end == NULL)
         return client->have < LINE ? 0 : -1;
     *end = '\0';
-    client->have = 0; /* it asks one thing at a time */
+    client->have = 0; /* a client must wait for the answer before it sends the next line */
     char *key = strchr(client->in, ' '), *value;
     if (key == NULL)
         return -1;
@@ -93,7 +94,7 @@ static int take(struct client *client, size_t length)
 
 /* ---- EXS ----------------------------------------------------------------------------------------- */
 
-static exs_acceptaddr_t every_one; /* the library's for as long as it accepts */
+static exs_acceptaddr_t every_one; /* used by the library while it accepts connections */
 
 static int exs_next(struct client *client, const exs_event_t *e, exs_qhandle_t queue)
 {
@@ -130,7 +131,7 @@ static void events_cb(EV_P_ exs_ev *w, exs_event_t *events, int count)
 
 /* ---- TCP ------------------------------------------------------------------------------------------- */
 
-/* Who asks one thing at a time leaves room for its answer. */
+/* A client waits for each answer, so an answer always fits into the socket's send buffer. */
 static void tcp_ready(EV_P_ ev_io *io, int revents)
 {
     struct client *client = (struct client *)io; /* its first member */

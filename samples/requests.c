@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests and responses with 64 outstanding: a client that waits for each answer pays the way there and back
- * for every one, one that keeps 64 under way pays it once in 64.
+/* Requests and responses, with 64 requests outstanding. A client that waits for each answer needs a round trip for each
+ * request; a client with 64 outstanding requests needs one round trip for 64.
  *
  * Build: cc requests.c $(pkg-config --cflags --libs exs). Run: requests serve [PORT], and
  * requests HOST PORT [OUTSTANDING [COUNT]]. */
@@ -29,14 +29,14 @@ static int fail(const char *what)
     exit(1);
 }
 
-/* The i-th receive of the socket; receives are filled in the order in which they were started. */
+/* Starts a receive into the i-th buffer. Receives complete in the order in which they were started. */
 static void receive(int sock, int i, exs_qhandle_t queue)
 {
     if (exs_recv(sock, &received[i], SIZE, 0, queue, &received[i], received_region) == -1)
         fail("exs_recv");
 }
 
-/* Memory that is used over and over is registered once: nothing is copied then. */
+/* Registers the buffers once, because they are used many times: the library then need not copy data. */
 static exs_qhandle_t begin(void)
 {
     if (exs_init(EXS_VERSION) == -1)
@@ -50,7 +50,8 @@ static exs_qhandle_t begin(void)
 
 /* ---- The server: one client after the other ------------------------------------------------------ */
 
-/* In the memory that the request came in; the next one is received there when the answer is sent. */
+/* Builds the answer in the buffer of the request. The next receive into this buffer starts after the answer was
+ * sent. */
 static void answer(int sock, struct message *message, exs_qhandle_t queue)
 {
     char request[sizeof(message->text)];
@@ -62,7 +63,7 @@ static void answer(int sock, struct message *message, exs_qhandle_t queue)
         fail("exs_send");
 }
 
-/* 1 when the socket is closed. */
+/* Handles one event. Returns 1 after the socket was closed, else 0. */
 static int serve_event(int sock, const exs_event_t *e, exs_qhandle_t queue)
 {
     static int leaving;
@@ -124,9 +125,9 @@ static int serve(const char *port)
 /* ---- The client ---------------------------------------------------------------------------------- */
 
 struct talk {
-    int sock, outstanding, count; /* how many are under way at most, and to be asked in all */
+    int sock, outstanding, count; /* outstanding: maximum; count: all requests */
     int asked, answered;
-    int unused[OUTSTANDING_MAX], unused_count; /* of sent: those whose event has come */
+    int unused[OUTSTANDING_MAX], unused_count; /* indices of buffers in `sent` whose send has completed */
     exs_qhandle_t queue;
 };
 
@@ -166,7 +167,7 @@ static void talk(struct talk *talk)
     exs_event_t events[OUTSTANDING_MAX];
 
     for (int i = 0; i < talk->outstanding; i++) {
-        receive(talk->sock, i, talk->queue); /* before anything is asked: an answer finds its place */
+        receive(talk->sock, i, talk->queue); /* before the first request, so that each answer finds a receive */
         talk->unused[talk->unused_count++] = i;
     }
     while (talk->answered < talk->count) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Lets any TCP program cross an RDMA network: one of these at each end. At the client's, connections come by
- * TCP and go on by EXS; at the server's they come by EXS and go on by TCP.
+/* Connects TCP programs over an RDMA network. One proxy runs on each host: the client's accepts TCP connections and
+ * forwards them over EXS; the server's accepts EXS connections and forwards them over TCP.
  *
  * Build: cc tcp-proxy.c $(pkg-config --cflags --libs exs). Run, on the client's host: tcp-proxy tcp PORT HOST
  * PORT2; on the server's: tcp-proxy exs [ADDRESS:]PORT2 localhost PORT3. */
@@ -17,14 +17,14 @@
 
 enum { SIZE = 256 * 1024 };
 
-/* One connection at each side, and a buffer for each way. A way has one operation at a time, so what is not
- * taken at one side is not read at the other. */
+/* A TCP and an EXS connection, and a buffer for each direction. A direction has one operation at a time: the proxy
+ * reads no more from one connection until all was written to the other. */
 struct pair {
     int fd, sock;
-    int connected;         /* of sock: until then nothing is read from fd */
-    int sending, fd_ended; /* fd to sock: a send is under way; fd has ended */
-    int sock_ended;        /* sock to fd: all that came is written, and there is no more */
-    size_t have, gone;     /* of from_sock: bytes there, and written */
+    int connected;         /* sock is connected; until then fd is not read */
+    int sending, fd_ended; /* fd to sock: a send is pending; fd has reached its end of stream */
+    int sock_ended;        /* sock to fd: all data up to the end of stream were written */
+    size_t have, gone;     /* bytes in from_sock; bytes of it that were written */
     int closing;
     char from_fd[SIZE], from_sock[SIZE];
 };
@@ -39,7 +39,7 @@ static int fail(const char *what)
     exit(1);
 }
 
-/* What fd is to be watched for now. */
+/* Sets the events for which epoll watches fd. */
 static void watch(struct pair *pair)
 {
     struct epoll_event e = {.data.ptr = pair};
@@ -48,13 +48,13 @@ static void watch(struct pair *pair)
         e.events |= EPOLLIN;
     if (pair->gone < pair->have)
         e.events |= EPOLLOUT;
-    /* Its error or hang-up is told unasked: who waits for neither is not in the epoll. */
+    /* epoll always reports errors and hang-ups. Therefore fd is removed while the proxy waits for neither event. */
     epoll_ctl(epoll, EPOLL_CTL_DEL, pair->fd, NULL);
     if (e.events != 0)
         epoll_ctl(epoll, EPOLL_CTL_ADD, pair->fd, &e);
 }
 
-/* The pair is freed at the event of the close, the last of its socket. */
+/* Closes both connections. The pair is freed at the close event, which is the last event of the socket. */
 static void end(struct pair *pair)
 {
     if (pair->closing)
@@ -64,7 +64,7 @@ static void end(struct pair *pair)
     exs_close(pair->sock, 0, queue, pair);
 }
 
-/* What broke on one side is to break on the other: an orderly end would make a part look like the whole. */
+/* Resets both connections after a failure of one. An orderly close would make the received part look complete. */
 static void break_off(struct pair *pair)
 {
     const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
@@ -159,7 +159,7 @@ static struct pair *make_pair(int fd, int sock)
     return pair;
 }
 
-/* Both sides are there. */
+/* Called when both connections are established. */
 static void begin(struct pair *pair)
 {
     pair->connected = 1;
@@ -185,7 +185,7 @@ static void from_tcp(int listener)
         break_off(pair);
 }
 
-/* The server that it stands before is near, so that this may block. */
+/* Connects to the server, with blocking calls, because the server is near. */
 static int connect_tcp(void)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
@@ -234,7 +234,7 @@ static void handle(const exs_event_t *e)
         begin(pair);
     else if (e->exs_evt_type == EXS_EVT_RECV)
         received(pair, (size_t)exs_event_result(e));
-    else /* a send, or the shutdown */
+    else /* a send or the shutdown has completed */
         sent(pair);
 }
 
@@ -254,11 +254,11 @@ static void fd_ready(struct pair *pair, unsigned events)
         write_fd(pair);
     else if (events & EPOLLIN)
         read_fd(pair);
-    else /* it broke, while nothing was asked for that would tell */
+    else /* EPOLLERR or EPOLLHUP alone */
         break_off(pair);
 }
 
-/* `by_exs`: of which side the listener is. */
+/* by_exs: the listener is an EXS socket, otherwise a TCP socket. */
 static void run(int listener, int by_exs)
 {
     struct epoll_event exs = {.events = EPOLLIN, .data.ptr = &exs}, tcp = {.events = EPOLLIN, .data.ptr = &tcp},
@@ -267,7 +267,7 @@ static void run(int listener, int by_exs)
     epoll_ctl(epoll, EPOLL_CTL_ADD, exs_qfd(queue), &exs);
     if (!by_exs)
         epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &tcp);
-    /* One at a time: what is done for one may end another. */
+    /* One event at a time: handling it may free the pair of another event. */
     while (epoll_wait(epoll, ready, 1, -1) != -1 || errno == EINTR) {
         if (ready[0].data.ptr == &exs)
             exs_ready();
@@ -279,7 +279,7 @@ static void run(int listener, int by_exs)
     fail("epoll_wait");
 }
 
-/* [ADDRESS:]PORT, and 127.0.0.1 where there is no address. */
+/* Parses [ADDRESS:]PORT. The default address is 127.0.0.1. */
 static struct sockaddr_in listen_address(char *text)
 {
     struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An echo server with a loop for each thread. A connection lives on the queue that its accept named, so it is
- * handed to the thread that is to serve it by the accept itself: the threads share nothing but the listener.
+/* An echo server with several threads, each with a loop and a queue. A connection belongs to the queue of the accept
+ * that returned it, and the thread of this queue serves it. The threads share only the listener.
  *
  * Build: cc threads.c $(pkg-config --cflags --libs exs) -pthread. Run: threads [PORT [THREADS]]. */
 #include <errno.h>
@@ -16,10 +16,10 @@ struct worker {
     int number, listener;
     exs_qhandle_t queue;
     pthread_t thread;
-    exs_acceptaddr_t next_one; /* the library's until its event */
+    exs_acceptaddr_t next_one; /* used by the library until its event */
 };
 
-/* One is asked for at a time, so a thread that is busy leaves the next to others. */
+/* Starts one accept, not several, so that the next connection goes to a thread that is not busy. */
 static int accept_next(struct worker *worker)
 {
     return exs_accept(worker->listener, &worker->next_one, 1, 0, worker->queue);
@@ -29,7 +29,7 @@ static void handle(struct worker *worker, const exs_event_t *e)
 {
     ssize_t result = exs_event_result(e); /* the new socket, bytes, or -errno */
     int sock = e->exs_evt_socket, type = e->exs_evt_type, rc = -1;
-    char *buffer = e->exs_evt_ahandle; /* one for each connection */
+    char *buffer = e->exs_evt_ahandle; /* of this connection */
 
     if (type == EXS_EVT_CLOSE) {
         free(buffer);
@@ -47,11 +47,11 @@ static void handle(struct worker *worker, const exs_event_t *e)
         rc = (int)exs_recv(sock, buffer, SIZE, 0, worker->queue, buffer, NULL);
     else if (result > 0)
         rc = (int)exs_send(sock, buffer, (size_t)result, 0, worker->queue, buffer, NULL);
-    if (rc == -1) /* or at its orderly end */
+    if (rc == -1) /* an error, or the client's end of stream */
         exs_close(sock, 0, worker->queue, buffer);
 }
 
-/* The simplest loop that there is: one queue, and nothing else to wait for. */
+/* The simplest event loop: exs_qdequeue() without a timeout on one queue. */
 static void *work(void *argument)
 {
     struct worker *worker = argument;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Everything that can take long, with a limit: the connection, an answer, and one operation that is called
- * back. It asks an echo server, and then waits for an answer to no request.
+/* Timeouts for all steps that may block: connecting, receiving an answer, and one operation that is canceled. The
+ * program sends a request to an echo server, and then waits for an answer without a request.
  *
  * Build: cc time-outs.c $(pkg-config --cflags --libs exs). Run: time-outs HOST PORT. */
 #include <errno.h>
@@ -16,7 +16,7 @@ static int fail(const char *what)
     return 1;
 }
 
-/* Limits of the socket: for every receive that is started from now on, and for a peer that says nothing. */
+/* Sets options of the socket: a timeout for all later receives, and keepalive, which detects an unresponsive peer. */
 static int limit(int sock)
 {
     const struct timeval answer = {.tv_usec = 200000};
@@ -30,7 +30,7 @@ static int limit(int sock)
     return exs_setsockopt(sock, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof(times));
 }
 
-/* One receive that is taken back when the program has waited long enough: 0 when that is how it ended. */
+/* Starts a receive, and cancels it after a time. Returns 0 if the receive was canceled. */
 static int call_back(int sock, exs_qhandle_t queue)
 {
     const struct timeval patience = {.tv_usec = 100000}, none = {0};
@@ -41,7 +41,7 @@ static int call_back(int sock, exs_qhandle_t queue)
     if (exs_recv(sock, late, sizeof(late), 0, queue, late, NULL) == -1)
         return -1;
     if (exs_qdequeue(queue, &e, 1, &patience) == 0)
-        exs_cancel(sock, late, 0); /* its event comes all the same, and until then `late` is the library's */
+        exs_cancel(sock, late, 0); /* the library uses `late` until the event of the canceled receive */
     else
         return -1;
     if (exs_qdequeue(queue, &e, 1, NULL) != 1)

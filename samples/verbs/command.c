@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The command line: which device, which port, which peer. */
+/* command.c - parses the command line: device, port, peer. */
 #include "command.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ static int usage(const char *program)
     return -1;
 }
 
-/* A whole decimal number from 0 to high, else -1. */
+/* Returns a decimal number from 0 to high, or -1 if the text is not one. */
 static int number(const char *text, long high)
 {
     char *end;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The steps of a connection in their order, which is the same for every type of queue pair. */
+/* connect.c - the steps of connecting, in the order that is the same for all types of queue pairs. */
 #include "connect.h"
 
 #include <stdio.h>
@@ -31,6 +31,6 @@ int connect_qp(struct resources *r)
             return -1;
         printf("QP state was changed to RTS\n");
     }
-    /* Neither side sends before the other can receive. */
+    /* Waits for the other side, so that neither side sends before the other can receive. */
     return passing_sync(r->sock, 0, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The states of a reliable connection's queue pair. */
+/* connect_rc.c - the states of a queue pair of type RC (reliable connection). */
 #include "connect.h"
 
 int qp_to_init(struct resources *r)
@@ -23,7 +23,7 @@ int qp_to_rtr(struct resources *r)
         .dest_qp_num = r->remote.qp_num,
         .rq_psn = r->remote.psn,
         .max_dest_rd_atomic = r->reads,
-        .min_rnr_timer = 12, /* a peer without a receive posted for it tries again after 0.64 ms */
+        .min_rnr_timer = 12, /* RNR NAK: a peer whose send found no posted receive retries after 0.64 ms */
     };
 
     return qp_modify(r, &attr,
@@ -37,9 +37,9 @@ int qp_to_rts(struct resources *r)
     struct ibv_qp_attr attr = {
         .qp_state = IBV_QPS_RTS,
         .sq_psn = FIRST_PSN,
-        .timeout = 16,  /* 4.096 us * 2^16: after a quarter of a second without an answer it sends again, */
-        .retry_cnt = 6, /* times; */
-        .rnr_retry = 7, /* for a receive it waits without end */
+        .timeout = 16,  /* 4.096 us * 2^16, a quarter of a second: without an acknowledgement it sends again */
+        .retry_cnt = 6, /* maximum retransmissions */
+        .rnr_retry = 7, /* no limit on retries after RNR NAKs */
         .max_rd_atomic = r->reads,
     };
 

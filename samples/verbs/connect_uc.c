@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The states of an unreliable connection's queue pair: nothing is acknowledged, so nothing is said of retries.
- */
+/* connect_uc.c - the states of a queue pair of type UC (unreliable connection). It has no acknowledgements, and
+ * therefore no timeouts and retries. */
 #include "connect.h"
 
 int qp_to_init(struct resources *r)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The states of an unreliable datagram's queue pair: it has no peer, but a key that every datagram to it must
- * have. */
+/* connect_ud.c - the states of a queue pair of type UD (unreliable datagram). It has no peer, but a Q_Key that all
+ * datagrams to it must contain. */
 #include "connect.h"
 
 int qp_to_init(struct resources *r)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Data passing alone: each side makes a queue pair and memory that the other may write, tells the other of
- * them over TCP, and says what it gave and what it got. What the other programs here do before they talk.
+/* Only the exchange of data: each side creates a queue pair and memory that the other side may write, sends their
+ * identifiers to the other side over TCP, and prints what it has sent and received. The other programs do this before
+ * they use the queue pairs.
  *
  * Build: see README.md. Run: data_passing here (side A), data_passing HERE there (side B). */
 #include "connect.h"

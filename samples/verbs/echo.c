@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Lines in, lines out, and waiting for whatever comes first: a completion, or the other side's word by TCP. */
+/* echo.c - the loops of client and daemon, and waiting for the first of a completion and data from the other side over
+ * TCP. */
 #include "echo.h"
 
 #include "poll.h"
@@ -10,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LAST_LINES 20000 /* milliseconds that the daemon gives lines which the client says it has sent */
-#define LOST_LINES 1000  /* and those that may be lost */
+#define LAST_LINES 20000 /* milliseconds that the daemon waits for lines that the client has sent */
+#define LOST_LINES 1000  /* milliseconds that it waits for lines that may be lost */
 
 int echo_cq(struct resources *r, int entries)
 {
@@ -21,7 +22,7 @@ int echo_cq(struct resources *r, int entries)
     r->cq = ibv_create_cq(r->context, entries, NULL, r->channel, 0);
     if (!r->cq)
         return failed("ibv_create_cq", errno);
-    /* An event may be that of a completion which was polled long ago: reading must not block. */
+    /* The completion of an event may have been polled already, so there may be no event: reading must not block. */
     int flags = fcntl(r->channel->fd, F_GETFL);
     if (flags == -1 || fcntl(r->channel->fd, F_SETFL, flags | O_NONBLOCK) == -1)
         return failed("completion channel", errno);
@@ -29,7 +30,7 @@ int echo_cq(struct resources *r, int entries)
     return rc == 0 ? 0 : failed("failed to arm the CQ", rc);
 }
 
-/* Takes the channel's events and arms the queue again. */
+/* Reads and acknowledges the channel's events, and arms the queue again. */
 static int rearm(struct resources *r)
 {
     struct ibv_cq *cq;
@@ -58,7 +59,7 @@ int echo_await(struct resources *r, struct ibv_wc *wc, int limit)
         int ready = poll(fds, limit == -1 ? 2 : 1, limit);
         if (ready <= 0)
             return failed("waiting for a completion", ready == 0 ? ETIMEDOUT : errno);
-        /* The word of TCP counts once there is no completion before it. */
+        /* Data over TCP are handled after all completions that precede them. */
         if (limit == -1 && fds[1].revents && !fds[0].revents)
             return 0;
     }

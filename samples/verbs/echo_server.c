@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Text over a reliable connection: the client sends the lines of its standard input, the daemon prints them.
- * The daemon has a ring of receives posted, and each goes back into the ring when it has been printed.
+ * The daemon has posted a ring of receives. It posts each receive again after it has printed the line.
  *
  * Build: see README.md. Run: echo_server here, echo_server HERE there. */
 #include "connect.h"
@@ -45,7 +45,7 @@ static int give(struct resources *r, uint32_t number, const char *text, size_t l
 
     memcpy(r->buf, text, length);
     int rc = ibv_post_send(r->qp, &sr, &bad);
-    /* The buffer is the device's until the send has completed. */
+    /* The device reads the buffer until the send has completed. */
     return rc == 0 ? poll_cq(r, &wc) : failed("failed to post SR", rc);
 }
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* As echo_server, by RDMA WRITE: the client writes each line into one of two slots of the daemon's memory, in
- * turn. It writes with immediate data, the number of the line: so the daemon has a completion that tells it of
- * the slot. The daemon answers with a write of no bytes when it has printed: then the slot is the client's
- * again.
+/* Like echo_server, by RDMA WRITE: the client writes the lines alternately into two slots of the daemon's memory. It
+ * writes with immediate data, the number of the line, so that the daemon gets a completion that identifies the slot.
+ * After the daemon has printed the line, it answers with a write of no bytes, and the client may use the slot again.
  *
  * Build: see README.md. Run: echo_server_rdma here, echo_server_rdma HERE there. */
 #include "connect.h"
@@ -15,7 +14,7 @@
 #define SLOTS 2
 #define SLOT TEXT_MAX
 
-static uint32_t lines_in_slots; /* of the client: written and not yet answered */
+static uint32_t lines_in_slots; /* client: lines that were written and not answered yet */
 
 static int create(struct resources *r)
 {
@@ -29,7 +28,7 @@ static int create(struct resources *r)
     return resources_qp(r, IBV_QPT_RC, SLOTS, SLOTS);
 }
 
-/* Immediate data uses up a receive; the bytes go elsewhere, so it has no buffer. */
+/* A write with immediate data consumes a receive. The receive has no buffer, because the data go into the slot. */
 static int post_receive(struct resources *r)
 {
     struct ibv_recv_wr rr = {.wr_id = 0}, *bad;
@@ -55,14 +54,14 @@ static int post_write(struct resources *r, uint32_t number, size_t length)
 static int take(struct resources *r, const struct ibv_wc *wc)
 {
     if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM)
-        return 0; /* an answer has arrived */
+        return 0; /* the daemon's own write has completed */
     uint32_t number = ntohl(wc->imm_data);
     printf("%.*s\n", SLOT, r->buf + number % SLOTS * SLOT);
-    /* First the receive, then the answer: the write that this allows finds it. */
+    /* The receive is posted before the answer, so that the client's next write finds it. */
     return post_receive(r) == -1 ? -1 : post_write(r, number, 0);
 }
 
-/* Until at most this number of slots is in use. */
+/* Waits until at most this number of slots is in use. */
 static int await_slots(struct resources *r, uint32_t most)
 {
     struct ibv_wc wc;
@@ -72,7 +71,7 @@ static int await_slots(struct resources *r, uint32_t most)
         if (rc != 1)
             return -1;
         if (wc.opcode != IBV_WC_RECV_RDMA_WITH_IMM)
-            continue; /* a write has arrived; the answer is still to come */
+            continue; /* the client's own write has completed; the answer has not arrived */
         lines_in_slots--;
         if (post_receive(r) == -1)
             return -1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* As echo_server, by unreliable datagrams: a datagram without a posted receive is lost, and the client is not told.
- * The daemon says at the end how many of the messages have come.
+/* Like echo_server, by unreliable datagrams: a datagram without a posted receive is lost, and the client is not
+ * notified. At the end the daemon prints how many of the messages it has received.
  *
  * Build: see README.md. Run: echo_server_ud here, echo_server_ud HERE there. */
 #include "connect.h"
@@ -57,7 +57,7 @@ static int give(struct resources *r, uint32_t number, const char *text, size_t l
     sr.wr.ud.remote_qkey = QKEY;
     memcpy(r->buf, text, length);
     int rc = ibv_post_send(r->qp, &sr, &bad);
-    /* The buffer is the device's until the send has completed. */
+    /* The device reads the buffer until the send has completed. */
     return rc == 0 ? poll_cq(r, &wc) : failed("failed to post SR", rc);
 }
 

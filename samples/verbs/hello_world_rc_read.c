@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The other way round: the message is the client's, and the daemon fetches it out of the client's memory by
- * RDMA READ. The client posts nothing and has no completion, and learns by other means that its memory was
- * read.
+/* One message by RDMA READ: the daemon reads it from the client's memory. The client posts no request and has no
+ * completion; the daemon notifies it over TCP that its memory was read.
  *
  * Build: see README.md. Run: hello_world_rc_read here, hello_world_rc_read HERE there. */
 #include "connect.h"
@@ -19,12 +18,12 @@ static int create(struct resources *r)
     r->cq = ibv_create_cq(r->context, 1, NULL, NULL, 0);
     if (!r->cq)
         return failed("ibv_create_cq", errno);
-    /* The client's memory is read by the other side: the memory allows that, and so does the QP. What is read
-     * goes into the daemon's. */
+    /* The other side reads the client's memory, so its memory region and queue pair must permit that. The device writes
+     * the data into the daemon's memory. */
     if (resources_memory(r, MSG_SIZE, r->daemon ? IBV_ACCESS_LOCAL_WRITE : IBV_ACCESS_REMOTE_READ) == -1)
         return -1;
     r->qp_access = r->daemon ? 0 : IBV_ACCESS_REMOTE_READ;
-    r->reads = 1; /* at once: the daemon asks for one, the client answers one */
+    r->reads = 1; /* RDMA READs in flight: the daemon issues one, the client answers one */
     if (!r->daemon) {
         memcpy(r->buf, MSG, MSG_SIZE);
         printf("going to send the message: '%s'\n", r->buf);
@@ -58,7 +57,7 @@ static int run(struct resources *r)
         return -1;
     if (r->daemon)
         printf("Message is '%s'\n", r->buf);
-    /* The daemon says that it has read; until then the client's memory stays where it is. */
+    /* The daemon notifies the client after the read. Until then the client must not free its memory. */
     return passing_sync(r->sock, 0, NULL);
 }
 

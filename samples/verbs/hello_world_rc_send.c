@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One message by SEND over a reliable connection: the daemon sends, the client has posted a receive for it.
- * Both find their completion by polling. Each asks for the least that does: of memory, of queues, of
- * permissions.
+/* One message by SEND over a reliable connection: the daemon sends, the client has posted a receive. Both poll for
+ * their completion. Each side uses the minimum of memory, queue entries and permissions.
  *
  * Build: see README.md. Run: hello_world_rc_send here, hello_world_rc_send HERE there. */
 #include "connect.h"
@@ -19,7 +18,7 @@ static int create(struct resources *r)
     r->cq = ibv_create_cq(r->context, 1, NULL, NULL, 0);
     if (!r->cq)
         return failed("ibv_create_cq", errno);
-    /* The device writes only into the client's memory: it is there that it needs leave to. */
+    /* The device writes into the client's memory only, so only there it needs permission to write. */
     if (resources_memory(r, MSG_SIZE, r->daemon ? 0 : IBV_ACCESS_LOCAL_WRITE) == -1)
         return -1;
     if (r->daemon) {
@@ -57,7 +56,7 @@ static int run(struct resources *r)
 {
     if (create(r) == -1 || qp_to_init(r) == -1)
         return -1;
-    /* Before the other side can send: it finds a receive whenever it comes. */
+    /* The receive is posted before the other side can send. */
     if (!r->daemon && post_receive(r) == -1)
         return -1;
     if (connect_qp(r) == -1)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* As hello_world_rc_send, but each side sleeps until an event tells of its completion: no processor is kept
- * busy, and the answer is later by a wake-up.
+/* Like hello_world_rc_send, but each side sleeps until an event reports its completion. It uses no CPU time while it
+ * waits, but a wake-up takes longer than polling.
  *
  * Build: see README.md. Run: hello_world_rc_send_event here, hello_world_rc_send_event HERE there. */
 #include "connect.h"
@@ -22,12 +22,12 @@ static int create(struct resources *r)
     r->cq = ibv_create_cq(r->context, 1, NULL, r->channel, 0);
     if (!r->cq)
         return failed("ibv_create_cq", errno);
-    /* Only a completion that comes after this raises an event: so before any can. */
+    /* Only a completion after this call causes an event, so the queue is armed before any request is posted. */
     int rc = ibv_req_notify_cq(r->cq, 0);
     if (rc != 0)
         return failed("failed to arm the CQ", rc);
     printf("CQ was armed\n");
-    /* The device writes only into the client's memory: it is there that it needs leave to. */
+    /* The device writes into the client's memory only, so only there it needs permission to write. */
     if (resources_memory(r, MSG_SIZE, r->daemon ? 0 : IBV_ACCESS_LOCAL_WRITE) == -1)
         return -1;
     if (r->daemon) {
@@ -73,10 +73,10 @@ static int await_event(struct resources *r)
     if (ibv_get_cq_event(r->channel, &cq, &context) != 0)
         return failed("ibv_get_cq_event", errno);
     printf("got completion event\n");
-    /* Every event is acknowledged: ibv_destroy_cq waits for that. */
+    /* Each event must be acknowledged: ibv_destroy_cq() waits for that. */
     ibv_ack_cq_events(cq, 1);
-    /* First armed again, then polled: what completes in between is either polled now or raises another event.
-     */
+    /* The queue is armed before it is polled. A completion in between is therefore either polled or causes another
+     * event. */
     int rc = ibv_req_notify_cq(cq, 0);
     return rc == 0 ? 0 : failed("failed to arm the CQ", rc);
 }
@@ -85,7 +85,7 @@ static int run(struct resources *r)
 {
     if (create(r) == -1 || qp_to_init(r) == -1)
         return -1;
-    /* Before the other side can send: it finds a receive whenever it comes. */
+    /* The receive is posted before the other side can send. */
     if (!r->daemon && post_receive(r) == -1)
         return -1;
     if (connect_qp(r) == -1)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* As hello_world_rc_send, but the daemon writes straight into the client's memory, by RDMA WRITE: the client
- * posts nothing and has no completion, and learns by other means that its memory was written.
+/* Like hello_world_rc_send, but the daemon writes directly into the client's memory, by RDMA WRITE. The client posts no
+ * request and has no completion; the daemon notifies it over TCP that its memory was written.
  *
  * Build: see README.md. Run: hello_world_rc_write here, hello_world_rc_write HERE there. */
 #include "connect.h"
@@ -18,8 +18,7 @@ static int create(struct resources *r)
     r->cq = ibv_create_cq(r->context, 1, NULL, NULL, 0);
     if (!r->cq)
         return failed("ibv_create_cq", errno);
-    /* Only the client's memory is written, now by the other side: the memory allows that, and so does the QP.
-     */
+    /* The other side writes the client's memory, so its memory region and queue pair must permit that. */
     if (resources_memory(r, MSG_SIZE, r->daemon ? 0 : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE) == -1)
         return -1;
     r->qp_access = r->daemon ? 0 : IBV_ACCESS_REMOTE_WRITE;
@@ -54,7 +53,7 @@ static int run(struct resources *r)
     /* Only the daemon has a request that completes. */
     if (r->daemon && poll_completion(r) == -1)
         return -1;
-    /* The daemon says that it has written; until then the client's memory stays where it is. */
+    /* The daemon notifies the client after the write. Until then the client must not free its memory. */
     if (passing_sync(r->sock, 0, NULL) == -1)
         return -1;
     if (!r->daemon)

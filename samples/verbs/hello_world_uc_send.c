@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* As hello_world_rc_send, over an unreliable connection: the daemon's completion says that the message has
- * left, not that it has arrived.
+/* Like hello_world_rc_send, over an unreliable connection: the daemon's completion means that the message was sent, not
+ * that it has arrived.
  *
  * Build: see README.md. Run: hello_world_uc_send here, hello_world_uc_send HERE there. */
 #include "connect.h"
@@ -18,7 +18,7 @@ static int create(struct resources *r)
     r->cq = ibv_create_cq(r->context, 1, NULL, NULL, 0);
     if (!r->cq)
         return failed("ibv_create_cq", errno);
-    /* The device writes only into the client's memory: it is there that it needs leave to. */
+    /* The device writes into the client's memory only, so only there it needs permission to write. */
     if (resources_memory(r, MSG_SIZE, r->daemon ? 0 : IBV_ACCESS_LOCAL_WRITE) == -1)
         return -1;
     if (r->daemon) {
@@ -56,7 +56,7 @@ static int run(struct resources *r)
 {
     if (create(r) == -1 || qp_to_init(r) == -1)
         return -1;
-    /* Before the other side can send: it finds a receive whenever it comes. */
+    /* The receive is posted before the other side can send. */
     if (!r->daemon && post_receive(r) == -1)
         return -1;
     if (connect_qp(r) == -1)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* As hello_world_rc_send, by an unreliable datagram: the queue pair has no peer, so the request says where
- * to. What arrives stands behind the space of a global routing header, whether there was one or not.
+/* Like hello_world_rc_send, by an unreliable datagram: the queue pair has no peer, so the send request contains the
+ * destination. Received data begin after GRH_SIZE bytes for a global routing header, even if the datagram had none.
  *
  * Build: see README.md. Run: hello_world_ud_send here, hello_world_ud_send HERE there. */
 #include "connect.h"
@@ -18,7 +18,7 @@ static int create(struct resources *r)
     r->cq = ibv_create_cq(r->context, 1, NULL, NULL, 0);
     if (!r->cq)
         return failed("ibv_create_cq", errno);
-    /* The device writes only into the client's memory: it is there that it needs leave to. */
+    /* The device writes into the client's memory only, so only there it needs permission to write. */
     if ((r->daemon ? resources_memory(r, MSG_SIZE, 0)
                    : resources_memory(r, GRH_SIZE + MSG_SIZE, IBV_ACCESS_LOCAL_WRITE)) == -1)
         return -1;
@@ -72,7 +72,7 @@ static int run(struct resources *r)
 {
     if (create(r) == -1 || qp_to_init(r) == -1)
         return -1;
-    /* Before the other side can send: it finds a receive whenever it comes. */
+    /* The receive is posted before the other side can send. */
     if (!r->daemon && post_receive(r) == -1)
         return -1;
     if (connect_qp(r) == -1)

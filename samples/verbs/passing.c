@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Data passing over TCP: side A waits, side B connects, then both give and take the same things.
+/* passing.c - exchange of data over TCP: side A listens, side B connects, then both send and receive the same fields.
  *
- * Every field goes over the wire by itself, most significant byte first: the two machines need not be alike. */
+ * Each field is encoded separately in big-endian order, so the machines may have different architectures. */
 #include "passing.h"
 
 #include <arpa/inet.h>
@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* What stands first tells a peer that is another program, or another version of this. */
+/* The first field identifies this protocol and its version, so that a peer which is another program is detected. */
 #define GREETING 0x76657201u /* "ver", 1 */
 #define WIRE_SIZE 42
 
@@ -30,7 +30,7 @@ static struct addrinfo *resolve(const char *server, const char *tcp_port)
     return rc == 0 ? found : NULL;
 }
 
-/* Side A. An IPv6 socket takes IPv4 as well, unless told otherwise by the system. */
+/* Side A. IPV6_V6ONLY is cleared, so that the IPv6 socket accepts IPv4 connections, too. */
 static int wait_for_peer(const struct addrinfo *here)
 {
     struct sockaddr_in6 bound;
@@ -85,7 +85,8 @@ int passing_open(const char *server, const char *tcp_port)
     return sock;
 }
 
-/* Both sides give first and take then: what one gives fits into any socket's buffer. */
+/* Both sides send first and then receive. This cannot deadlock, because the data fit into the send buffer of any
+ * socket. */
 static int swap(int sock, const void *mine, void *theirs, size_t size)
 {
     ssize_t sent = send(sock, mine, size, MSG_NOSIGNAL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Waiting for a completion by polling the completion queue. */
+/* poll.c - waits for a completion by polling the completion queue. */
 #include "poll.h"
 
 #include <errno.h>

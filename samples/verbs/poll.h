@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* poll.h - waiting for a completion by asking again and again: soonest seen, and a processor's whole time. */
+/* poll.h - waiting for a completion by busy polling: the shortest latency, but it keeps a CPU busy. */
 #ifndef VERBS_POLL_H
 #define VERBS_POLL_H
 
@@ -7,11 +7,11 @@
 
 #define COMPLETION_LIMIT 20000 /* milliseconds */
 
-/* Each: 0 once a request has completed well, or -1 after saying why not. */
+/* Waits for a completion. Returns 0 if the request was successful, or -1 after printing an error. */
 int poll_cq(struct resources *r, struct ibv_wc *wc);
-/* The same, and says what it found. */
+/* Like poll_cq(), and prints the completion. */
 int poll_completion(struct resources *r);
-/* 0 if the request completed well; else -1, after saying how it ended. */
+/* Returns 0 if the request was successful, or -1 after printing its status. */
 int check_status(const struct ibv_wc *wc);
 
 #endif

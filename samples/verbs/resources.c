@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From the device to the queue pair, and back: every verb's result is checked, and what was made is destroyed
- * in reverse order. */
+/* resources.c - creates the verbs objects from the device to the queue pair, and destroys them in reverse order. The
+ * result of each verb is checked. */
 #include "resources.h"
 
 #include <errno.h>
@@ -37,8 +37,8 @@ static int open_device(struct resources *r)
     return r->context ? 0 : -1;
 }
 
-/* How well a GID of an Ethernet port does, 0 not at all: RoCE v2 is routed, and an IPv4 address is what two
- * hosts are most likely to have both. */
+/* Returns the preference of a GID of an Ethernet port; the highest is best. RoCE v2 can be routed, and two hosts are
+ * most likely to have both an IPv4 address. */
 static int fitness(const struct ibv_gid_entry *entry)
 {
     static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
@@ -63,7 +63,7 @@ static void choose_gid(struct resources *r)
         }
 }
 
-/* InfiniBand finds its way by LID; Ethernet has none, and needs a GID. */
+/* InfiniBand ports are addressed by LID. Ethernet ports have none and need a GID. */
 static int choose_address(struct resources *r)
 {
     uint8_t port = (uint8_t)r->command.ib_port;

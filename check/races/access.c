@@ -1,52 +1,53 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * access.c - memory as C11 has it: what an atomic load may see, and which plain accesses are in order.
+ * access.c - the memory model: which values an atomic load may return by C11's rules, and which plain accesses are
+ * ordered.
  *
- * Each atomic has all values that it was given in this order of steps, and each thread knows how far it has
- * seen each of them at least, and how far every other thread had come in what it knows of (a vector clock).
- * Whoever acquires what was released knows that, too. A seq_cst load sees no less than the last seq_cst store
- * before it. Stores to one atomic take effect in the order of the steps: of C11's freedoms that one is left
- * out.
+ * Each atomic keeps all values that it had in this order of steps. Each thread knows the oldest value of each atomic
+ * that it may still read, and how many steps of each other thread happened before its current step (a vector clock). A
+ * thread that acquires a value also gets the knowledge that was released with it. A seq_cst load returns no older value
+ * than the last seq_cst store before it. Stores to one atomic take effect in the order of the steps; C11 would also
+ * permit other orders, which are not explored.
  *
- * For each byte of plain memory there is who has written it last, and who has read it since: what is not in
- * order with those is a race.
+ * For each byte of plain memory the last writer is kept, and the threads that have read it since. An access that is not
+ * ordered after these is a data race.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include "races.h"
 
-#define ATOMICS 64  /* of a scenario */
-#define VALUES 128  /* of one of them */
-#define BYTES 16384 /* of plain memory, in eights; a power of two */
-#define FINDS 1024  /* for looking atomics up; a power of two */
+#define ATOMICS 64  /* maximum number in a scenario */
+#define VALUES 128  /* maximum number of an atomic's values */
+#define BYTES 16384 /* size of the table of plain memory, in groups of eight bytes; a power of two */
+#define FINDS 1024  /* size of the hash table of atomics; a power of two */
 #define EIGHT 8
 
 struct knowledge {
-    uint32_t clock[THREADS]; /* of each thread: steps that are before */
-    uint8_t seen[ATOMICS];   /* the least of its values that may still be seen */
+    uint32_t clock[THREADS]; /* of each thread: the steps that happened before */
+    uint8_t seen[ATOMICS];   /* of each atomic: the oldest value that may still be read */
 };
 
 struct value {
     uint64_t value;
-    struct knowledge released; /* to who acquires it */
+    struct knowledge released; /* for a thread that acquires this value */
 };
 
 static struct atomic {
     const volatile void *at;
-    unsigned count;  /* of values */
-    uint8_t ordered; /* the last seq_cst one */
+    unsigned count;  /* number of values */
+    uint8_t ordered; /* index of the last seq_cst store */
     struct value values[VALUES];
 } atomics[ATOMICS];
 
 static struct thread_memory {
     struct knowledge knows;
-    struct knowledge relaxed; /* of relaxed loads, for a fence that acquires */
-    struct knowledge fenced;  /* what a fence has released, for relaxed stores */
+    struct knowledge relaxed; /* collected by relaxed loads, for an acquire fence */
+    struct knowledge fenced;  /* released by a fence, for relaxed stores */
 } threads[THREADS];
 
 struct byte {
-    uint32_t written, read[THREADS]; /* clocks of theirs; 0: not yet */
+    uint32_t written, read[THREADS]; /* clocks of the accesses; 0: none yet */
     uint8_t writer;
 };
 static struct eight {
@@ -66,7 +67,7 @@ static struct {
 
 static unsigned atomic_count, object_count;
 static uint32_t round_now;
-static struct knowledge fences; /* of seq_cst ones */
+static struct knowledge fences; /* of the seq_cst fences */
 
 /* ---- What threads know --------------------------------------------------------------------------------- */
 
@@ -85,7 +86,7 @@ static struct thread_memory *own(void)
     return &threads[race_self()];
 }
 
-/* What comes from now on is behind what was released. */
+/* The thread's steps from now on happen after what it has released. */
 static void tick(void)
 {
     own()->knows.clock[race_self()]++;
@@ -205,7 +206,7 @@ static void store_memory(volatile void *at, unsigned size, uint64_t value)
         *(volatile uint64_t *)at = value;
 }
 
-/* What it was before has been known to all. */
+/* The first value is known to all threads. */
 static struct atomic *find_atomic(const volatile void *at, unsigned size)
 {
     unsigned i = (unsigned)((uintptr_t)at / 4 * 2654435761u) % FINDS;
@@ -251,7 +252,7 @@ static uint64_t see(struct atomic *atomic, unsigned index, int order)
     return value->value;
 }
 
-/* A change (of an exchange, say) passes on what the value before it has released. */
+/* Adds a value. A read-modify-write operation (`changes`) also passes on what the value before it released. */
 static void give(struct atomic *atomic, unsigned size, uint64_t new, int order, bool changes)
 {
     size_t number = (size_t)(atomic - atomics);
@@ -381,7 +382,7 @@ void __tsan_func_exit(void)
 {
 }
 
-/* Clang calls these in place of the C library's. */
+/* Clang calls these instead of the C library's functions. */
 void *__tsan_memcpy(void *to, const void *from, size_t length);
 void *__tsan_memmove(void *to, const void *from, size_t length);
 void *__tsan_memset(void *to, int byte, size_t length);
@@ -444,7 +445,7 @@ void __tsan_atomic_thread_fence(int order)
         return same;                                                                                           \
     }
 
-/* Clang's. */
+/* Clang calls this one. */
 #define COMPARE_VALUE(bits)                                                                                    \
     uint##bits##_t __tsan_atomic##bits##_compare_exchange_val(volatile void *at, uint##bits##_t expected,      \
                                                               uint##bits##_t value, int order, int failed);    \

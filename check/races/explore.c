@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * explore.c - all orders of a scenario's steps, one after the other: depth first, each from the beginning.
+ * explore.c - runs all orders of a scenario's steps: depth first, each from the start.
  *
- * What was explored from a place on is not explored again behind steps that have nothing to do with it: sleep
- * sets (Godefroid). Two steps have to do with each other when they are on the same memory and one of them
- * writes. Of threads that are asleep in that sense none is run until one that has to do with them has.
+ * Orders that were explored after a choice are not explored again after steps that are independent of them: sleep sets
+ * (Godefroid). Two steps depend on each other if they are on the same memory and at least one writes. A thread in the
+ * sleep set does not run until a step has run on which its own depends.
  */
-#undef _FORTIFY_SOURCE /* whose longjmp knows of one stack */
+#undef _FORTIFY_SOURCE /* the fortified longjmp() supports one stack only */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,24 +16,24 @@
 #include "races.h"
 
 #define STACK 65536
-#define STEPS_MAX 3000 /* of one order: nobody needs as many */
-#define SHOWN 60       /* steps, of an order that fails */
+#define STEPS_MAX 3000 /* maximum steps of one order; more than any scenario needs */
+#define SHOWN 60       /* steps to print of an order that fails */
 #define VALUE UINT32_MAX
-#define PASSES 4 /* sleeps for a while, while others could go on */
+#define PASSES 4 /* number of sleeps with a timeout that end while other threads could run */
 
 struct step {
-    const void *where; /* NULL: of no memory */
+    const void *where; /* NULL: no memory */
     bool writes;
     const char *word;
-    bool (*ready)(void *argument); /* NULL: at once */
+    bool (*ready)(void *argument); /* NULL: the step can run at once */
     void *argument;
     bool yields;
-    bool passes; /* it sleeps for a while at most */
+    bool passes; /* a sleep with a timeout */
 };
 
 static struct thread {
     bool used, ended, late;
-    unsigned yielded_at; /* steps of all, when it yielded */
+    unsigned yielded_at; /* total number of steps when it yielded */
     struct step next;
     jmp_buf at;
     ucontext_t begin;
@@ -41,9 +41,9 @@ static struct thread {
     char stack[STACK] __attribute__((aligned(16)));
 } threads[THREADS];
 
-/* A place where there was a choice: of threads (bits), or of values. */
+/* A choice: between threads (a bit for each), or between values. */
 struct node {
-    uint32_t enabled; /* VALUE: of values */
+    uint32_t enabled; /* VALUE: a choice between values */
     uint32_t sleep, done;
     unsigned chosen, count;
 };
@@ -51,7 +51,7 @@ struct node {
 static struct {
     const struct race *race;
     struct node nodes[STEPS_MAX * 2];
-    unsigned depth, known; /* in this order; of those before */
+    unsigned depth, known; /* number of choices: in this order so far, and taken over from the one before */
     unsigned steps, passed;
     uint32_t sleep;
     int current;
@@ -100,7 +100,7 @@ unsigned explore_choose(unsigned count)
     return node->chosen;
 }
 
-/* Who has yielded goes on when somebody else has, or when nobody else can. */
+/* A thread that has yielded continues when another thread has run, or when no other thread can (alone). */
 static bool is_enabled(const struct thread *thread, bool alone)
 {
     const struct step *next = &thread->next;
@@ -127,7 +127,7 @@ static bool are_apart(const struct step *a, const struct step *b)
     return a->where == NULL || b->where == NULL || a->where != b->where || (!a->writes && !b->writes);
 }
 
-/* Those that sleep behind the step of this thread. */
+/* The threads that stay in the sleep set after the step of this thread. */
 static uint32_t still_asleep(uint32_t asleep, unsigned thread)
 {
     uint32_t still = 0;
@@ -138,7 +138,7 @@ static uint32_t still_asleep(uint32_t asleep, unsigned thread)
     return still;
 }
 
-/* The next thread; 0: all that may go on have been seen to. */
+/* Returns the next thread; 0: all threads that may run were explored. */
 static unsigned choose_thread(uint32_t enabled)
 {
     struct node *node = next_node();
@@ -152,7 +152,7 @@ static unsigned choose_thread(uint32_t enabled)
     return node->chosen;
 }
 
-/* On to the next order; false: that was the last. */
+/* Prepares the next order. Returns false if that was the last. */
 static bool backtrack(void)
 {
     while (explorer.known > 0) {
@@ -185,7 +185,7 @@ static void begin_thread(void)
     _longjmp(explorer.back, 1);
 }
 
-/* Up to its next step. */
+/* Runs the thread up to its next step. */
 static void run_thread(unsigned number, bool first)
 {
     explorer.current = (int)number;
@@ -367,7 +367,7 @@ static void end(const struct race *race)
         race->finish();
 }
 
-/* True: to its end; false: it was seen to be a repetition. */
+/* Returns true if the order was completed, and false if it repeats an explored one. */
 static bool run_order(const struct race *race)
 {
     begin(race);

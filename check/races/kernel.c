@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* kernel.c - each call is one step. An eventfd's lock orders its users; a futex orders nobody. */
+/*
+ * kernel.c - see kernel.h. Each call is one step. The lock of an eventfd orders the threads that use it; a futex orders
+ * none.
+ */
 #include <linux/futex.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -42,7 +45,7 @@ void wakefd_sleep(struct kernel_wakefd *wakefd)
     race_sleep(wakefd, is_rung, wakefd);
 }
 
-/* ---- An epoll -------------------------------------------------------------------------------- */
+/* ---- An epoll instance ----------------------------------------------------------------------- */
 
 void watched_clear(struct kernel_epoll *watched)
 {
@@ -128,7 +131,7 @@ uint64_t watched_now(const struct kernel_epoll *watched)
 /* ---- Futexes ------------------------------------------------------------------------------------------- */
 
 static struct sleeper {
-    const uint32_t *word; /* NULL: it is awake */
+    const uint32_t *word; /* NULL: the thread is awake */
 } sleepers[THREADS];
 
 void futex_clear(void)

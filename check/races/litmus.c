@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* litmus.c - small programs of which is known what C11 allows: that races finds what it is there to find, and
- * finds nothing where there is nothing. */
+/* litmus.c - small programs whose results C11 defines: the tester must find the races that they have, and no others. */
 #include <stdatomic.h>
 #include "races.h"
 #include "scenarios.h"
@@ -17,7 +16,7 @@ static void prepare(void)
     plain = 0;
 }
 
-/* ---- Both may miss what the other has stored, but for seq_cst -------------------------------- */
+/* ---- Two threads store and then load; without seq_cst both may miss the other's store ----------- */
 
 #define STORE_AND_LOOK(name, order)                                                                            \
     static void name##_one(void)                                                                               \
@@ -40,7 +39,7 @@ static void one_sees(void)
     EXPECT(seen_x == 1 || seen_y == 1);
 }
 
-/* ---- What was written before a flag --------------------------------------------------------------------- */
+/* ---- Plain memory that is written before a flag ---------------------------------------------------------- */
 
 static void write_release(void)
 {
@@ -66,7 +65,7 @@ static void read_relaxed(void)
         EXPECT(plain == 1);
 }
 
-/* ---- A sleeper whom nobody wakes ------------------------------------------------------------------------- */
+/* ---- A thread that sleeps and is never woken ------------------------------------------------------------- */
 
 static bool is_rung(void *argument)
 {
@@ -91,7 +90,7 @@ static void set_and_never_ring(void)
     atomic_store(&flag, 1);
 }
 
-/* ---- A count by hand, in three threads ------------------------------------------------------- */
+/* ---- A counter of three threads -------------------------------------------------------------- */
 
 static void count(void)
 {
@@ -108,7 +107,7 @@ static void three(void)
     EXPECT(atomic_load(&x) == 3);
 }
 
-/* Good ones first. */
+/* The correct ones first. */
 const struct race good_races[] = {
     {"litmus-ordered",
      "two that store and look, seq_cst",

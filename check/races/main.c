@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * races [NAME...] - every order of the steps of each scenario, or of those that are named: how many there are,
- * or what fails in one of them. Ends with 1 if any does, or if one that must fail does not.
+ * races [NAME...] - explores all orders of steps of each scenario, or of those that are named. Prints the number of
+ * orders, or the steps that lead to a failure. Exits with 1 if a scenario fails, or one that must fail does not.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mutex.c - core/mutex, with a futex that has no more than the kernel promises: who holds it is alone, what one
- * has written the next one finds, and nobody sleeps on while it is free. */
+/*
+ * mutex.c - core/base/mutex on a futex that guarantees no more than the kernel does: one thread at a time holds the
+ * mutex, the next holder sees what the last one wrote, and no thread sleeps while the mutex is free.
+ */
 #include <unistd.h>
 #include "kernel.h"
 #include "scenarios.h"
@@ -20,7 +22,7 @@ static long race_syscall(uint32_t *word, int operation, uint32_t value, ...)
 #endif
 
 static struct mutex mutex;
-static int count, inside; /* guarded by it */
+static int count, inside; /* guarded by the mutex */
 static bool failed[THREADS];
 
 static void prepare(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * queue.c - an event and who waits for it: events.c, run.c and look.c with doorbell.c and the mutex, between a
- * thread that completes operations and threads that sleep on the queue's descriptor. No event may lie there
- * while its descriptor is quiet and nobody looks.
+ * queue.c - an event, and threads that wait for it: events.c, run.c and look.c with doorbell.c and the mutex. One
+ * thread completes operations, others sleep on the queue's descriptor. While an event is in the queue and no thread
+ * polls it, the descriptor must be readable.
  */
 #include <string.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ static long race_syscall(uint32_t *word, int operation, uint32_t value, ...)
     return futex(word, operation, value);
 }
 
-#ifdef __clang__ /* what is inline there has the file to itself only in the library */
+#ifdef __clang__ /* in the library this file is the only one of its translation unit */
 #pragma clang diagnostic ignored "-Wstatic-in-inline"
 #endif
 #include "core/base/mutex.c"
@@ -36,11 +36,11 @@ static long race_syscall(uint32_t *word, int operation, uint32_t value, ...)
 #include "core/queue/wait.h"
 
 static struct queue queue;
-static struct kernel_wakefd descriptor; /* of the queue's doorbell */
+static struct kernel_wakefd descriptor; /* the queue's wake-up eventfd */
 static struct op *ops[2];
-static _Atomic int taken; /* events */
+static _Atomic int taken; /* number of events */
 
-/* ---- What these ask of others ---------------------------------------------------------------- */
+/* ---- Functions of other modules -------------------------------------------------------------- */
 
 bool fds_flag(int fd, bool up)
 {
@@ -52,7 +52,7 @@ bool fds_flag(int fd, bool up)
     return true;
 }
 
-/* Handles and references are handle.c's. */
+/* The real ones, and the reference counts, are in handle.c. */
 struct queue *xs_queue_get(exs_qhandle_t handle)
 {
     (void)handle;
@@ -79,7 +79,7 @@ int xs_devices(void)
     return 0;
 }
 
-/* A look that pays if there is a device, which has the completion of the first operation. */
+/* Busy polling is allowed if there is a device, which has the completion of the first operation. */
 bool xs_spin_turn(struct queue *same, bool active)
 {
     if (active)
@@ -95,7 +95,7 @@ enum spun xs_spin_in_turn(struct queue *same, bool *has_lock)
     return *has_lock ? SPUN_FOUND : SPUN_EMPTY;
 }
 
-static bool is_off; /* there is no such look, but a glance pays */
+static bool is_off; /* busy polling is off, and a single poll is allowed */
 
 bool xs_spin_is_off(struct queue *same)
 {
@@ -177,7 +177,7 @@ static void prepare(void)
     EXPECT(xs_ops_reach(&queue, 2));
 }
 
-/* Of a socket that lives on the queue, and of one that lives elsewhere. */
+/* One operation of a socket that the queue owns, and one of a socket that another queue owns. */
 static void prepare_home(void)
 {
     prepare();
@@ -200,7 +200,7 @@ static void prepare_glances(void)
     is_off = true;
 }
 
-/* One of each; the device has the completion of the first. */
+/* One operation of each kind; the device has the completion of the first. */
 static void prepare_device(void)
 {
     prepare();
@@ -239,7 +239,7 @@ static int look(void)
     return count;
 }
 
-/* By poll, and a look each time; until it has had one. */
+/* Sleeps on the descriptor and polls the queue once each time, until it has got an event. */
 static void sleep_and_look(void)
 {
     do
@@ -258,7 +258,7 @@ static void look_once(void)
     look();
 }
 
-/* As the adapters do it: polls go on until there are no more events, and then the loop may sleep. */
+/* Like an event loop's adapter: dequeues until there are no more events, and then the loop may sleep. */
 static void turn_of_loop(void)
 {
     exs_event_t event;
@@ -276,7 +276,7 @@ static void complete_second(void)
     xs_op_complete(ops[1], 0);
 }
 
-/* A loop that has others to call after each batch: its descriptor is readable as long as busy polling goes on. */
+/* A loop that calls other watchers after each batch: its descriptor stays readable while busy polling continues. */
 static void look_on_in_loop(void)
 {
     exs_event_t event;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ring.c - ring and doorbell: shm.c with its rings and bitmaps, between two contexts of which each has a thread,
- * as there are two processes. The rings have room for two bursts, so that room is waited for, too.
+ * ring.c - the rings of shared memory and their wake-ups: shm.c with its rings and bitmaps, between contexts with one
+ * thread each, like processes. A ring has space for two batches, so that senders also wait for space.
  */
 #include <string.h>
 #include "core/base/fds.h"
@@ -19,7 +19,7 @@
 #undef SOFT_BURST_LONG
 #define SOFT_BURST_LONG 48
 
-#ifdef __clang__ /* what is inline there has the file to itself only in the library */
+#ifdef __clang__ /* in the library this file is the only one of its translation unit */
 #pragma clang diagnostic ignored "-Wstatic-in-inline"
 #endif
 #include "soft/link/shm_ring.c"
@@ -29,9 +29,9 @@
 #include "soft/link/shm_peer.c"
 
 #define BURST 40  /* bytes; two of them fill a ring */
-#define SLOTTED 2 /* peers of the context that has a bitmap */
+#define SLOTTED 2 /* peers of the context with a notification bitmap */
 
-/* Two contexts, a process each; the second one has a peer for each thread that sends to it. */
+/* Contexts, each like a process; `there` has one peer for each thread that sends to it. */
 static struct end {
     struct shm shm;
     struct service_member service;
@@ -39,12 +39,12 @@ static struct end {
     unsigned took[SLOTTED], drained;
 } here[SLOTTED], there;
 static struct shm_peer out[SLOTTED], in[SLOTTED];
-static struct shm_wakefd wakefds[1 + SLOTTED]; /* there's, and each here's: by what is here a descriptor */
+static struct shm_wakefd wakefds[1 + SLOTTED]; /* of `there`, and of each `here`; the index is the descriptor */
 static struct shm_area areas[SLOTTED];
 static struct shm_slots slots;
 static struct shm_bitmap bitmap;
 
-/* ---- What shm.c asks of others --------------------------------------------------------------- */
+/* ---- Functions of other modules -------------------------------------------------------------- */
 
 static struct kernel_wakefd *wakefd_of(int fd)
 {
@@ -61,7 +61,7 @@ uint64_t fds_flag_take(int fd)
     return wakefd_hear(wakefd_of(fd));
 }
 
-/* The context's number is its end's: one byte of every packet, and its number among those. */
+/* Each packet contains its number, which must be the next one at this end. */
 void soft_input_shared(struct ibv_context *context, const struct soft_path *path, const uint8_t *bytes,
                        size_t length)
 {
@@ -122,7 +122,7 @@ static void make_peer(struct shm_peer *peer, struct end *end, struct shm_area *a
     peer->shm = &end->shm;
     wakefds[wakefd].fd = wakefd;
     peer->wakefd = &wakefds[wakefd];
-    shm_look_at(peer); /* shm_join */
+    shm_look_at(peer); /* as shm_join() does */
 }
 
 static void prepare_pairs(int pairs, bool slotted)
@@ -171,7 +171,7 @@ static void receive(unsigned most)
             wakefd_sleep(&there.wakefd);
 }
 
-/* As one who polls, and says when it sleeps. */
+/* Like an application that busy-polls, and calls shm_watch() before it sleeps. */
 static void receive_polling(unsigned most)
 {
     while (there.took[0] + there.took[1] < most) {
@@ -183,7 +183,7 @@ static void receive_polling(unsigned most)
     }
 }
 
-/* ---- Bursts one way -------------------------------------------------------------------------- */
+/* ---- Batches in one direction ---------------------------------------------------------------- */
 
 static void prepare_one(void)
 {
@@ -220,7 +220,7 @@ static void took_two(void)
     EXPECT(there.took[0] == 2);
 }
 
-/* ---- More than there is room for ------------------------------------------------------------- */
+/* ---- More batches than fit in a ring --------------------------------------------------------- */
 
 static void send_three(void)
 {
@@ -229,7 +229,7 @@ static void send_three(void)
     shm_sent(&here[0].shm);
 }
 
-/* Two lie there. */
+/* Two batches are in the ring. */
 static void prepare_full(void)
 {
     prepare_one();

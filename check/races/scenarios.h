@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* scenarios.h - those of a program: each has one protocol's. */
+/* scenarios.h - the scenarios of a program, which test one protocol. */
 #ifndef CHECK_RACES_SCENARIOS_H
 #define CHECK_RACES_SCENARIOS_H
 
 #include "races.h"
 
-extern const struct race good_races[], bad_races[]; /* the second ones must fail */
+extern const struct race good_races[], bad_races[]; /* the bad ones must fail */
 extern const int good_count, bad_count;
 
 #define SCENARIOS(...)                                                                                         \

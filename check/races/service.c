@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * service.c - summon and idle: the service thread's own code, service_run, and an application that says that
- * there is traffic, or that it is about to sleep elsewhere. Nobody may be left whose timer runs, or for whom
- * packets lie there, while the thread sleeps without end.
+ * service.c - waking the service thread, and letting it idle: the thread's own code, service_run(), and an application
+ * that reports traffic, or is about to sleep on something else than the device. The thread must not sleep without a
+ * timeout while a timer of a context runs or packets for it have arrived.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -18,7 +18,7 @@
 #define pthread_mutex_lock race_lock
 #define pthread_mutex_trylock(lock) (race_trylock(lock) ? 0 : 1)
 #define pthread_mutex_unlock race_unlock
-#define threads_start(...) 0 /* its thread is one of the scenario's */
+#define threads_start(...) 0 /* the scenario starts the thread */
 #define pthread_join(...) (void)0
 #define pthread_atfork(prepare, parent, child) ((void)(prepare), (void)(parent), (void)(child), 0)
 #define pthread_setname_np(...) (void)0
@@ -42,16 +42,16 @@ static int race_epoll_wait(int epoll, struct epoll_event *events, int most, int 
 static struct kernel_epoll watched;
 static struct service_member member;
 static pthread_mutex_t context_lock;
-/* Guarded by it: */
+/* Guarded by context_lock. */
 static uint64_t deadline;
 static unsigned timers, progressed, taken;
-static _Atomic bool awaited; /* the application sleeps elsewhere */
+static _Atomic bool awaited; /* the application sleeps, and not on the device */
 
-/* A ring of shared memory: what lies there, and whether its peer rings for it. */
+/* A ring of shared memory: the number of packets in it, and whether its need-wakeup flag is set. */
 static _Atomic unsigned lying;
 static _Atomic bool flag;
 
-/* ---- What the service asks of the kernel and of the engine ----------------------------------- */
+/* ---- Functions of the kernel and of the engine ----------------------------------------------- */
 
 static void race_clock(struct timespec *time)
 {
@@ -174,7 +174,7 @@ void soft_watch_again(struct ibv_context *context)
 
 int soft_progress(struct ibv_context *context)
 {
-    taken += watched_take(&watched); /* the wakefd is heard before the rings are looked into */
+    taken += watched_take(&watched); /* the eventfd is read before the rings are polled */
     atomic_store(&lying, 0);
     soft_watch_again(context);
     if (deadline <= watched_now(&watched)) {
@@ -203,7 +203,7 @@ static void prepare(void)
     EXPECT(service_join(&member) == 0 && service_add(&member, SOCKET) == 0);
 }
 
-/* It is about to be IDLE: one tick more. */
+/* The member becomes IDLE after one more tick. */
 static void prepare_watch(void)
 {
     prepare();
@@ -211,7 +211,7 @@ static void prepare_watch(void)
     member.quiet = QUIET_TICKS - 1;
 }
 
-/* The same, and its application has polled, is not rung for as long as it does, and does so no more. */
+/* The same; the application has polled, so its need-wakeup flag is clear, and does not poll any more. */
 static void prepare_polled(void)
 {
     prepare_watch();
@@ -224,7 +224,7 @@ static void run_service(void)
     service_run(NULL);
 }
 
-/* As soft_post: something is sent, and a timer runs until it is acknowledged. */
+/* Like soft_post(): sends something, and a timer runs until it is acknowledged. */
 static void post(void)
 {
     race_lock(&context_lock);
@@ -234,7 +234,7 @@ static void post(void)
     race_unlock(&context_lock);
 }
 
-/* It will be woken by a completion only, which somebody must bring about. */
+/* Only a completion will wake the application, so the service thread must process packets for it. */
 static void sleep_elsewhere(void)
 {
     race_lock(&context_lock);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * wait.c - deliver and wait: loop/wait.c, between the thread that waits for an operation and one that harvests
- * its event. What the waiting one had is gone as soon as it has seen the event.
+ * wait.c - delivering an event to a blocking call: loop/wait.c, between the thread that waits for an operation and one
+ * that reaps its event. The waiting thread's struct wait is invalid as soon as the thread has seen the event.
  */
 #include <errno.h>
 #include <poll.h>
@@ -29,7 +29,7 @@ static int race_ppoll(struct pollfd *fds, unsigned long count, const struct time
 
 static struct kernel_wakefd wakefds;
 static struct wait wait;
-static struct waiter *given; /* to who harvests */
+static struct waiter *given; /* for the thread that reaps */
 static exs_event_t harvested;
 
 static int race_ppoll(struct pollfd *fds, unsigned long count, const struct timespec *limit, const void *mask)
@@ -40,7 +40,7 @@ static int race_ppoll(struct pollfd *fds, unsigned long count, const struct time
     return 1;
 }
 
-/* ---- What wait.c asks of others -------------------------------------------------------------- */
+/* ---- Functions of other modules -------------------------------------------------------------- */
 
 void doorbell_signal(const struct doorbell *wakefd)
 {
@@ -122,7 +122,7 @@ static void prepare(void)
     harvested = (exs_event_t){.exs_evt_socket = 7};
 }
 
-/* Its stack is another's afterwards. */
+/* The stack frame is overwritten afterwards. */
 static void wait_and_leave(void)
 {
     EXPECT(wait_end(&wait)->exs_evt_socket == 7);
@@ -136,7 +136,7 @@ static void harvest(void)
     given->deliver(given, &harvested);
 }
 
-/* It has looked once more before it was told. */
+/* The waiting thread was woken before the event is delivered. */
 static void harvest_late(void)
 {
     wakefd_ring(&wakefds);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * addrinfo.c - fuzzes rdma_getaddrinfo as exs-soft-run has it: names, services and hints of a program, and what
- * a resolver says, which may be several addresses, of any length, with names or without.
+ * addrinfo.c - fuzzes rdma_getaddrinfo() as exs-soft-run provides it: the names, services and hints of a program, and
+ * the results of the resolver, which may be several addresses of any length, with or without a canonical name.
  *
- * The resolver is the harness's own (--wrap), or the C library's for numbers alone, so nobody is asked by
- * network. Whatever the input: what comes back is a list whose addresses are as long as it says, hints are left
- * as they are, and nothing leaks. Where the lengths are right an endpoint can be made of it, or an error comes.
+ * The resolver is the harness's (--wrap), or the C library's for numeric addresses only, so no network is used. For
+ * every input: the result is a list whose addresses are as long as it says, the hints are unchanged, and nothing leaks.
+ * If the lengths are valid, rdma_create_ep() succeeds or returns an error.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -15,7 +15,7 @@
 #include "check/support/endpoints.h"
 #include "soft/cm/cm.h"
 
-#define NAME 64 /* bytes of a name */
+#define NAME 64 /* maximum length of a name */
 
 int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
                      struct rdma_addrinfo **out);
@@ -27,7 +27,7 @@ void __real_freeaddrinfo(struct addrinfo *found);
 void __wrap_freeaddrinfo(struct addrinfo *found);
 
 static struct input *input;
-static bool ours; /* the last list was made here */
+static bool ours; /* the last result was made by the harness */
 
 /* ---- The resolver ---- */
 
@@ -103,7 +103,7 @@ static const char *read_name(char name[NAME])
     return name;
 }
 
-/* As much as it says, and not a byte more. */
+/* In a buffer of exactly its length. */
 static struct sockaddr *read_address(socklen_t *length)
 {
     static const int families[] = {AF_INET, AF_INET6, AF_UNSPEC, AF_UNIX};
@@ -140,7 +140,7 @@ static void read_hints(struct rdma_addrinfo *hints)
     hints->ai_dst_addr = read_address(&hints->ai_dst_len);
 }
 
-/* ---- What comes back ---- */
+/* ---- The result ---- */
 
 static void expect_address(const struct sockaddr *address, socklen_t length)
 {
@@ -160,7 +160,7 @@ static bool is_whole(const struct sockaddr *address, socklen_t length)
                          (address->sa_family == AF_INET6 && length >= sizeof(struct sockaddr_in6))));
 }
 
-/* What rdma_create_ep takes: the address of the end that it is for. */
+/* What rdma_create_ep() requires: the address of its own side. */
 static bool is_fit(const struct rdma_addrinfo *res)
 {
     return is_whole(res->ai_src_addr, res->ai_src_len) && is_whole(res->ai_dst_addr, res->ai_dst_len) &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The program's events, each against what was asked; its beginning and its end. See app.h. */
+/* app.c - see app.h. The program's events, each checked against its operation; its start and its end. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "core/conn/conn.h"
 #include "core/sock/sock.h"
 
-#define ROUNDS_MAX 200 /* of serving: what takes longer is cut off */
+#define ROUNDS_MAX 200 /* of driving the peers; what takes longer is cut off */
 
 struct app app;
 
@@ -90,7 +90,7 @@ bool app_waits(int type)
 
 /* ---- Events ---------------------------------------------------------------------------------------- */
 
-/* The next packet, as much of it as there was room for. False: it can't be compared. */
+/* A packet was received: compares as much of it as the buffer holds. */
 static void see_packet(struct asked *asked, const exs_evt_xfer_t *event)
 {
     struct stream *in = &asked->peer->in;
@@ -114,22 +114,22 @@ static bool is_receive(int type)
     return type == EXS_EVT_RECV || type == EXS_EVT_RECVMSG || type == EXS_EVT_RECVFILE;
 }
 
-/* Was it ended before it was done? */
+/* Was the operation cancelled or timed out? */
 static bool is_stopped(const struct asked *asked, const exs_event_t *event)
 {
     return (asked->cancelled && event->exs_evt_errno == ECANCELED) ||
            (asked->limited && event->exs_evt_errno == ETIMEDOUT);
 }
 
-/* A receive before this one, that has not ended as far as is known. */
+/* Is `other` an earlier receive of the same socket that has no event yet? */
 static bool waits_before(const struct asked *other, const struct asked *asked)
 {
     return other->waits && is_receive(other->type) && other->socket == asked->socket &&
            other->serial == asked->serial && other->order < asked->order;
 }
 
-/* All before it have ended, if they were not to end out of their turn. Of a socket that is no more, nobody
- * knows on which queues they were. */
+/* Have all earlier receives ended, except those that were cancelled or timed out? Unknown for a socket that was closed,
+ * because its receives may be on any queue. */
 static bool is_in_turn(const struct asked *asked)
 {
     if (asked->socket->serial != asked->serial)
@@ -143,7 +143,7 @@ static bool is_in_turn(const struct asked *asked)
     return true;
 }
 
-/* One that was stopped may have ended before it with bytes, of which its own queue has not told. */
+/* An earlier receive that was stopped may have ended with bytes, and its event may still be on another queue. */
 static bool may_lack_bytes(const struct asked *asked)
 {
     for (unsigned i = 0; i < app.asked_count; i++) {
@@ -182,7 +182,7 @@ static void see_recv(struct asked *asked, const exs_event_t *event, const exs_ev
     }
 }
 
-/* What moved, whatever call moved it. */
+/* The result of a transfer, of any of the functions. */
 static exs_evt_xfer_t xfer_of(const struct asked *asked, const exs_event_t *event)
 {
     const exs_evt_xfermsg_t *message = &event->exs_evt_union.exs_evt_xfermsg;
@@ -227,8 +227,8 @@ static void see_xfer(struct asked *asked, const exs_event_t *event)
     }
 }
 
-/* There is no slot for it. Nobody may wait for its close, which a peer can put off; it has one's place of those
- * that are kept for the end. */
+/* Closes an accepted socket for which there is no slot. The program can't wait for the close, because the peer can
+ * delay it, so it takes one of the places that are reserved for the end. */
 static void close_unwanted(int number, struct app_socket *listener)
 {
     bool ends = app.ends;
@@ -310,7 +310,7 @@ int app_dequeue(exs_qhandle_t queue, int most)
     return count;
 }
 
-/* ---- Beginning and end ------------------------------------------------------------------------------ */
+/* ---- Start and end ---------------------------------------------------------------------------------- */
 
 void app_begin(void)
 {
@@ -377,7 +377,7 @@ void app_end(void)
     mock_fail(0, 0);
     app.ends = true;
     for (int round = 0; round < 32 && (round < 2 || !all_closed()); round++) {
-        close_sockets(); /* an accept may have made more of them */
+        close_sockets(); /* an accept may have created further sockets */
         for (uint64_t before = mock_progress - 1; before != mock_progress;) {
             before = mock_progress;
             while (dequeue_all() > 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The program's calls but for transfers: sane and odd ones, as the fuzzer's bytes say. See app.h. */
+/* app_calls.c - see app.h. The program's calls except transfers: valid and invalid ones, as the input says. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,10 +9,10 @@
 #include "core/api/core.h"
 #include "core/sock/sock.h"
 
-#define NEWER 228 /* and up, of a call's first byte: what the corpus did not know at first */
+#define NEWER 228 /* first bytes from here on: calls that the first corpus did not contain */
 #define CROWD 252
 
-/* Odd numbers that are no socket's. */
+/* A number that is no socket's. */
 static struct app_socket nobody = {.number = -1};
 
 static struct app_socket *some_socket(struct input *input)
@@ -111,7 +111,7 @@ static void call_accept(struct input *input)
                                  asked->multishot ? EXS_MULTISHOT : choice == 254, queue));
 }
 
-/* Several by one call. */
+/* Several accepts in one call. */
 static void call_accept_many(struct input *input)
 {
     struct app_socket *socket = some_socket(input);
@@ -136,7 +136,7 @@ static void call_accept_many(struct input *input)
         app_answer(asked[i], result);
 }
 
-/* Of more queues than may watch a listener. */
+/* Accepts on more queues than may watch a listener directly. */
 static void call_accept_crowd(struct input *input)
 {
     struct app_socket *socket = some_socket(input);
@@ -180,10 +180,10 @@ static void call_shutdown(struct input *input)
         return;
     app_answer(asked, exs_shutdown(socket->number, choice == 255 ? 17 : how, choice == 254, queue, asked));
     if (asked->waits && how != SHUT_WR && asked->peer != NULL)
-        asked->peer->in.compared = false; /* what comes now may be thrown away */
+        asked->peer->in.compared = false; /* data from now on may be discarded */
 }
 
-/* Without an owner the library's thread would drive the close, and runs would not be repeatable. */
+/* Without an owning queue the library's thread would drive the close, and runs would not be reproducible. */
 static bool has_owner(int number)
 {
     struct sock *sock = xs_sock_get_locked(number);
@@ -212,7 +212,7 @@ static void call_close(struct input *input)
         socket->number = -1;
 }
 
-/* Odd values change nothing. */
+/* Invalid values have no effect. */
 static void call_attributes(exs_qhandle_t queue, uint8_t choice)
 {
     exs_qstatus_t before, after;
@@ -280,7 +280,7 @@ static socklen_t size_of_option(int option)
     return option == SO_RCVTIMEO || option == SO_SNDTIMEO ? sizeof(struct timeval) : sizeof(int);
 }
 
-/* Of every option, and every room for it. */
+/* Queries any option, with a buffer of any length. */
 static void get_option(const struct app_socket *socket, uint8_t choice)
 {
     unsigned char value[8], was[sizeof(value)];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The program's files, which it sends and receives. See app.h. */
+/* app_files.c - see app.h. The files that the program sends and receives. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "check/fuzz/app.h"
 
 #define FILE_BYTES 100000
-#define OFFSET 37 /* bytes of a received file that nothing may come into */
+#define OFFSET 37 /* bytes at the start of a received file that must not change */
 
 /* ---- Sending ---------------------------------------------------------------------------------------- */
 
@@ -94,7 +94,7 @@ void app_call_sendfile(struct input *input, struct app_socket *socket)
 
 /* ---- Receiving -------------------------------------------------------------------------------------- */
 
-/* A part in a file of its own, behind some bytes, or in memory; the last may have no end. */
+/* Makes a part: in a new file behind some bytes, or in memory; the last part may have no length limit. */
 static exs_xferfile_t some_part(struct input *input, struct asked *asked, bool is_last)
 {
     struct part *part = &asked->parts[asked->part_count++];
@@ -134,13 +134,13 @@ void app_call_recvfile(struct input *input, struct app_socket *socket)
         elements[i] = some_part(input, asked, i == count - 1);
     asked->waitall = socket->type == SOCK_STREAM;
     asked->vector = elements;
-    asked->registered = true; /* as far as anyone can tell: the buffer is made at the end */
+    asked->registered = true; /* the buffer is created only at the end */
     app_answer(asked, exs_recvfile(socket->number, elements, choice == 254 ? 0 : count, flags, queue, asked));
     memset(elements, 0xff, sizeof(elements));
     app_received(asked, queue);
 }
 
-/* What came into a part, of so many bytes that came; returns how many that were. */
+/* Copies what was received into a part, at most `length` bytes. Returns their number. */
 static size_t take_part(const struct part *part, uint8_t *to, size_t length)
 {
     char kept[OFFSET];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What ends the program's operations before they are done: exs_cancel, limits of time, and MSG_DONTWAIT. See
- * app.h.
+ * app_stops.c - see app.h. Operations that end early: exs_cancel(), timeouts, and MSG_DONTWAIT.
  *
- * How much of a send is still sent is known when it is stopped: nothing of one that was not begun; what the
- * device has of a stream's; all of a message that was begun. What the peer hears is held to that.
+ * When a send is stopped it is known how much of it is still sent: nothing, if it was not started; of a stream, what
+ * was posted to the device; of a packet, all if it was started. The bytes that the peer receives are checked against
+ * that.
  */
 #include <stdlib.h>
 #include <netinet/tcp.h>
@@ -17,7 +17,7 @@ static bool is_send(const struct asked *asked)
     return asked->type == EXS_EVT_SEND || asked->type == EXS_EVT_SENDMSG || asked->type == EXS_EVT_SENDFILE;
 }
 
-/* The library's own, as long as it is in line. */
+/* The library's operation, while it is in the socket's queue of sends. */
 static const struct op *op_of(const struct asked *asked)
 {
     struct sock *sock = xs_sock_get(asked->number);
@@ -35,7 +35,7 @@ static const struct op *op_of(const struct asked *asked)
     return op;
 }
 
-/* No more of it than that comes. */
+/* Only `moves` bytes of the send will arrive. */
 static void cut(struct asked *asked, size_t moves)
 {
     size_t less = asked->moves - moves;
@@ -71,7 +71,7 @@ static bool is_meant(const struct asked *asked, const struct app_socket *socket,
            asked->type != EXS_EVT_CLOSE && (only == NULL || asked == only);
 }
 
-/* Before it is stopped. */
+/* Called before the operation is stopped. */
 static void will_stop(struct asked *asked)
 {
     const struct op *op = is_send(asked) ? op_of(asked) : NULL;
@@ -85,7 +85,7 @@ static void will_stop(struct asked *asked)
         drop_message(asked);
 }
 
-/* One that waits, if there is one. */
+/* Returns an operation of the socket without an event, or NULL. */
 static struct asked *some_asked(const struct app_socket *socket, uint8_t choice)
 {
     for (unsigned i = 0; i < app.asked_count; i++) {
@@ -115,7 +115,7 @@ void app_call_cancel(struct input *input, struct app_socket *socket)
     require((count == -1) == (flags == EXS_BLOCK || socket->serial == 0), "exs_cancel: %d", count);
 }
 
-/* Looks at a silent peer, and how long a close goes on. */
+/* Sets keepalive and linger options. */
 static void set_other(const struct app_socket *socket, uint8_t choice)
 {
     const struct linger linger = {.l_onoff = 1, .l_linger = choice & 1 ? 0 : 2};
@@ -173,7 +173,7 @@ void app_sent_at_once(struct asked *asked)
         asked->peer->out.compared = false;
 }
 
-/* Where sends end that have a limit, nobody sees but the library. */
+/* Only the library knows where sends with a timeout ended. */
 void app_time_passes(void)
 {
     for (unsigned i = 0; i < app.asked_count; i++) {

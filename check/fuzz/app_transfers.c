@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The program's transfers: buffers of every kind and length, and one-sided operations. See app.h. */
+/* app_transfers.c - see app.h. Transfers with buffers of every kind and length, and one-sided operations. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static struct region *some_region(uint8_t choice, size_t length)
     return region->handle != EXS_MHANDLE_INVALID && region->size - region->used >= length ? region : NULL;
 }
 
-/* Memory that nobody but the device ever touches. */
+/* Memory that only the device reads and writes. */
 static uint8_t *huge(void)
 {
     static uint8_t *memory;
@@ -36,7 +36,7 @@ static uint8_t *huge(void)
     return memory;
 }
 
-/* There is only one such, and what came into it is nobody's when several have it. */
+/* All transfers use the same huge buffer, so its contents can't be checked if several have it. */
 static void share_huge(struct asked *asked)
 {
     for (unsigned i = 0; i < app.asked_count; i++) {
@@ -47,14 +47,14 @@ static void share_huge(struct asked *asked)
     }
 }
 
-/* In asked: a buffer of some length, registered or not. */
+/* Stores a buffer of some length in `asked`, registered or not. Returns its handle. */
 static exs_mhandle_t get_buffer(struct asked *asked, uint8_t how, uint8_t choice)
 {
     asked->length = app_some_length(choice);
     if (how == 255) {
         asked->length = APP_HUGE;
         asked->buffer = huge();
-        asked->registered = true; /* as far as anyone can tell: others use it, too */
+        asked->registered = true; /* treated like registered memory: other transfers use it, too */
         share_huge(asked);
         return NULL;
     }
@@ -71,7 +71,7 @@ static exs_mhandle_t get_buffer(struct asked *asked, uint8_t how, uint8_t choice
     return how == 126 ? (exs_mhandle_t)(uintptr_t)12345 : how & 1 ? EXS_MHANDLE_UNREGISTERED : NULL;
 }
 
-/* The peer of a socket will see these bytes. */
+/* The peer of the socket must receive these bytes. */
 void app_will_arrive(struct asked *asked, const void *bytes, size_t length)
 {
     if (asked->peer == NULL || !asked->waits)
@@ -105,7 +105,7 @@ void app_received(struct asked *asked, exs_qhandle_t queue)
 
 /* ---- Sending and receiving -------------------------------------------------------------------------- */
 
-/* The buffer in three pieces, the middle one of no bytes; the array is the caller's. */
+/* Splits the buffer into three segments, the middle one empty. The caller owns the array. */
 static exs_msghdr_t *cut(struct asked *asked, exs_mhandle_t handle, uint8_t choice, exs_iovec_t pieces[3])
 {
     size_t first = choice & 1 ? asked->length / 3 : 0;
@@ -119,7 +119,7 @@ static exs_msghdr_t *cut(struct asked *asked, exs_mhandle_t handle, uint8_t choi
     return &asked->message;
 }
 
-/* By exs_send, or in pieces by exs_sendmsg. */
+/* By exs_send(), or in segments by exs_sendmsg()? */
 static bool in_pieces(uint8_t how)
 {
     return how % 64 >= 48 && how != 255;
@@ -190,7 +190,7 @@ static void call_recv(struct input *input, struct app_socket *socket)
 
 /* ---- One-sided -------------------------------------------------------------------------------------- */
 
-/* A token of the peer's, which may have been changed on its way: then that is what the peer has let EXS do. */
+/* A token of the peer. If it was changed in transit, the peer permits what the changed one says. */
 static bool some_token(struct input *input, struct peer *peer, exs_token_t *token)
 {
     uint8_t choice = input_u8(input);
@@ -234,7 +234,7 @@ static void call_onesided(struct input *input, struct app_socket *socket)
                                                          offset, flags, queue, asked, handle));
 }
 
-/* The peer has what it was given as long as it was given it, and not longer. */
+/* The peer has access from the export until its end, and not longer. */
 static void call_export(struct input *input, struct app_socket *socket)
 {
     uint8_t choice = input_u8(input);

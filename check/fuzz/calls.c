@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* calls.c - whose turn it is to fail, of calls.h, and what is left of calls: descriptors. */
+/* calls.c - see calls.h. */
 #include <dirent.h>
 #include <errno.h>
 #include <poll.h>
@@ -8,7 +8,7 @@
 
 #define PATIENCE_MS 5000
 
-static _Thread_local unsigned fails_in; /* the service thread's calls don't */
+static _Thread_local unsigned fails_in; /* not for calls of the service thread */
 static _Thread_local int fails_with;
 
 void calls_fail(unsigned nth, int error)
@@ -42,7 +42,7 @@ unsigned calls_descriptors_left(unsigned before)
 {
     unsigned count = calls_descriptors();
 
-    /* Not by poll, in which one of the harnesses has no time pass. */
+    /* Not poll(): one of the harnesses wraps it and advances its clock there. */
     for (int tries = 0; count > before && tries < PATIENCE_MS; tries++) {
         ppoll(NULL, 0, &(struct timespec){.tv_nsec = 1000000}, NULL);
         count = calls_descriptors();

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cm.c - fuzzes the connection manager over TCP on loopback, as the one who listens and as the one who
- * connects: strangers tear and lie, the user calls what he likes when he likes, memory and descriptors run out,
- * time passes.
+ * cm.c - fuzzes the connection manager over TCP on loopback, as the passive and as the active side: untrusted peers
+ * split and forge messages, the application makes any call at any time, memory and descriptors run out, time passes.
  *
- * Whatever the input: an identifier's events come once and only when they are due, with private data that is
- * there; half open connections are bounded and counted right; no descriptor and no memory is left when all is
- * destroyed.
+ * For every input: the events of an identifier are delivered once and only when they are due, with valid private data;
+ * the number of half-open connections is limited, and counted right; and no descriptor or memory remains when all
+ * objects are destroyed.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -47,7 +46,7 @@ static void world_close(struct cm_world *world)
     user_hears(world, 1000);
     user_acknowledge(world);
     for (int i = 0; i < CM_USERS; i++)
-        if (world->users[i].id) /* requests that came meanwhile */
+        if (world->users[i].id) /* from requests that arrived in the meantime */
             user_destroy(world, &world->users[i]);
     if (world->listener)
         soft_destroy_id(world->listener);
@@ -55,7 +54,7 @@ static void world_close(struct cm_world *world)
         soft_destroy_event_channel(world->channels[i]);
 }
 
-/* No descriptor is left for the listener's next connections. */
+/* No descriptor is free for the listener's next connections. */
 static void starve(struct cm_world *world)
 {
     struct rlimit before, none;
@@ -70,7 +69,7 @@ static void starve(struct cm_world *world)
     setrlimit(RLIMIT_NOFILE, &before);
 }
 
-/* Something that the user does, or hears, while calls take less or fail. */
+/* The application makes a call, or reads events, while system calls transfer fewer bytes or fail. */
 static void set_limits(struct cm_world *world)
 {
     static const size_t most[] = {SIZE_MAX, 0, 1, 100};
@@ -160,12 +159,12 @@ static void step(struct cm_world *world)
             world->listener = NULL;
         }
     }
-    if (!(what & 128)) /* else events wait */
+    if (!(what & 128)) /* otherwise events wait */
         user_hears(world, 1 + (what >> 4 & 3));
     user_expect_bounds(world);
 }
 
-/* Besides, at RoCE's port. */
+/* In addition, steps at RoCE's port. */
 static void step_beside(struct cm_world *world)
 {
 #ifdef CM_ROCE
@@ -177,7 +176,8 @@ static void step_beside(struct cm_world *world)
 #endif
 }
 
-/* A listener has at most an eighth of the descriptors half open, and this harness expects CM_HALF_OPEN_MAX at most. */
+/* A listener permits half-open connections for an eighth of the descriptors, and this harness expects at most
+ * CM_HALF_OPEN_MAX. */
 static void limit_descriptors(void)
 {
     const rlim_t most = 8 * CM_HALF_OPEN_MAX;
@@ -216,7 +216,7 @@ static void converse(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static struct soft_home *kept; /* so that the service thread stays */
+    static struct soft_home *kept; /* keeps the service thread running */
     int error = 0;
 
     if (!kept) {
@@ -227,7 +227,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #endif
 #ifdef CM_SHARED
         soft_share_context();
-        (void)home_shared_pd(); /* both stay, and so do the descriptors of the links */
+        (void)home_shared_pd(); /* both stay open, and so do the descriptors of the links */
         soft_lock(home_shared()->context);
         error = shm_prepare(&home_shared()->shm);
         if (error == 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cm_adapter.c - strangers who talk as adapters do, at queue pair 1 of RoCE's port (cm_port.h): whole packets
- * and damaged ones, with the numbers of connections that are there and of others; hosts that have nobody for
- * ours; and other processes of this one, which pass on what came to them.
+ * cm_adapter.c - untrusted peers that use InfiniBand's connection management at queue pair 1 of RoCE's port
+ * (cm_port.h): valid and damaged packets, with the communication IDs of existing connections and others; hosts that
+ * answer "port unreachable"; and other processes of this host, which pass on what they received.
  */
 #include <netinet/in.h>
 #include <sys/un.h>
@@ -25,7 +25,7 @@ int __real_connect(int fd, const struct sockaddr *address, socklen_t length);
 int __real_getsockname(int fd, struct sockaddr *address, socklen_t *length);
 ssize_t __real_send(int fd, const void *bytes, size_t length, int flags);
 
-/* ---- What comes ---- */
+/* ---- Incoming packets ---- */
 
 static struct coming *prepare(int fd)
 {
@@ -43,7 +43,7 @@ static void add_control(struct coming *coming, int level, int type, const void *
     coming->control_length = CMSG_SPACE(length);
 }
 
-/* An adapter's: one of some hosts, one of which has the port that users connect to by TCP as well. */
+/* Path from an adapter on one of several hosts, one of which also has the TCP port that the application connects to. */
 static struct soft_path path_from(struct cm_world *world, unsigned which)
 {
     struct soft_path path = {.local.in = world->address, .remote.in = world->stranger_address};
@@ -56,7 +56,8 @@ static struct soft_path path_from(struct cm_world *world, unsigned which)
         path.local = path.remote = (union soft_addr){.in6 = {.sin6_family = AF_INET6}};
         path.local.in6.sin6_addr = path.remote.in6.sin6_addr = in6addr_loopback;
     }
-    path.local.in.sin_port = path.remote.in.sin_port = htons(SOFT_UDP_PORT); /* as in sockaddr_in6 */
+    /* Same offset as in sockaddr_in6. */
+    path.local.in.sin_port = path.remote.in.sin_port = htons(SOFT_UDP_PORT);
     return path;
 }
 
@@ -71,7 +72,7 @@ static void tell_local(struct coming *coming, const struct soft_path *path)
         add_control(coming, IPPROTO_IPV6, IPV6_PKTINFO, &six, sizeof six);
 }
 
-/* As a packet, right or with lies in it, which its check may be about. */
+/* Delivers the message as a packet, which may be damaged, with a right or wrong ICRC. */
 static void arrive(struct cm_world *world, const struct soft_path *path, const uint8_t mad[QP1_MAD])
 {
     struct input *input = &world->input;
@@ -96,7 +97,7 @@ static void arrive(struct cm_world *world, const struct soft_path *path, const u
     task();
 }
 
-/* A request for the listener, or for nobody. */
+/* A REQ or SIDR_REQ for the listener, or for no listener. */
 static void ask(struct cm_world *world)
 {
     uint8_t how = input_u8(&world->input), which = input_u8(&world->input), mad[QP1_MAD];
@@ -134,7 +135,7 @@ static void ask(struct cm_world *world)
     arrive(world, &path, mad);
 }
 
-/* What is due after what was said, or anything else. */
+/* The message type that answers `type`, or any other. */
 static enum ib_type answer_to(enum ib_type type, uint8_t how)
 {
     if (how & 4)
@@ -153,7 +154,7 @@ static enum ib_type answer_to(enum ib_type type, uint8_t how)
     }
 }
 
-/* What is its own of this type; numbers are where it has some in common with another. */
+/* Sets the fields of this message type. */
 static void say_rest(struct ib_message *message, const struct ib_message *heard, uint8_t what)
 {
     switch (message->type) {
@@ -208,12 +209,12 @@ static void answer(struct cm_world *world)
     say_rest(&message, &heard->message, input_u8(&world->input));
     memset(message.private_data, 0x77, 64);
     ib_encode(&message, mad);
-    port.anywhere = !is_near(&heard->path.remote); /* whom a lie named is answered there */
+    port.anywhere = !is_near(&heard->path.remote); /* the address in a forged message may be answered there */
     arrive(world, &heard->path, mad);
     port.anywhere = false;
 }
 
-/* Its host has nobody for one of ours, or nearly so. */
+/* The peer's host reports that the port is unreachable, in a valid message or an invalid one. */
 static void refuse(struct cm_world *world)
 {
     const struct heard *heard = choose(world);
@@ -240,7 +241,7 @@ static void refuse(struct cm_world *world)
     ib_hear(coming->fd);
 }
 
-/* At one of our inboxes. */
+/* Connects to one of the library's inboxes, and sends these bytes. */
 static void stand_at(int inbox, const uint8_t *bytes, size_t length, bool says, bool leaves)
 {
     struct sockaddr_un un;
@@ -258,7 +259,7 @@ static void stand_at(int inbox, const uint8_t *bytes, size_t length, bool says, 
         close(fd);
 }
 
-/* Another process has had it; or somebody says so. */
+/* Another process passes on a message that it has received, or claims to have. */
 static void pass_on(struct cm_world *world)
 {
     struct input *input = &world->input;
@@ -288,7 +289,7 @@ static void pass_on(struct cm_world *world)
     port.anywhere = port.foreign = false;
 }
 
-/* Nobody answers by TCP any more, so that the other way is tried beside it. */
+/* TCP is not answered any more, so that queue pair 1 is tried in parallel. */
 static void fall_silent(struct cm_world *world)
 {
     if (world->silent == -1) {
@@ -345,7 +346,7 @@ static uint32_t number(struct ib_world *world)
     return 0xffffff00 + SHARE + QP1_SHARES * numbers_given++;
 }
 
-/* Numbers are the same in each input. */
+/* Identifiers are the same for each input. */
 void adapter_begins(struct cm_world *world)
 {
     ib_port.world.number = number;
@@ -357,7 +358,7 @@ void adapter_begins(struct cm_world *world)
     world->silent = -1;
 }
 
-/* What nobody has is gone when its time is over. */
+/* Endpoints without an identifier end when their time is over. */
 void adapter_ends(struct cm_world *world)
 {
     if (world->silent != -1)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cm_port.c - the calls that stand in for the port's, and for the kernel's at its sockets. See cm_port.h. */
+/* cm_port.c - see cm_port.h. Replaces the functions of RoCE's port, and system calls on its sockets. */
 #include <netinet/in.h>
 #include <sys/eventfd.h>
 #include <sys/un.h>
@@ -30,7 +30,7 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t __real_recvmsg(int fd, struct msghdr *message, int flags);
 ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags);
 
-/* Queue pair 1's descriptors are always readable. */
+/* The descriptors of queue pair 1 are always readable. */
 struct roce_port *__wrap_roce_port_join(void)
 {
     static struct roce_port roce = {.share = SHARE};
@@ -63,7 +63,7 @@ void __wrap_service_task_due(uint64_t at)
     (void)at;
 }
 
-/* What was found of a host is remembered, and this one is every input's. */
+/* What was learned about a host is remembered, and loopback is used by each input. */
 bool __wrap_cm_choice_is_ib(const struct cm_id *id)
 {
     return id->public.route.addr.dst_sin.sin_addr.s_addr != htonl(INADDR_LOOPBACK) &&
@@ -77,7 +77,7 @@ static bool is_inbox(const void *address)
     return un && un->sun_family == AF_UNIX && memcmp(un->sun_path + 1, "exs/roce/", 9) == 0;
 }
 
-/* Each inbox has a name that the kernel picks: many may fuzz at once. */
+/* The kernel chooses the name of each inbox, because several harnesses may run at once. */
 int __wrap_bind(int fd, const struct sockaddr *address, socklen_t length)
 {
     return __real_bind(fd, address, is_inbox(address) ? sizeof address->sa_family : length);
@@ -92,7 +92,7 @@ int __wrap_getsockopt(int fd, int level, int option, void *value, socklen_t *len
     return result;
 }
 
-/* Another process has all the inboxes that ours looks for, or nobody has. */
+/* All inboxes that the library looks for belong to the other process, or do not exist. */
 static const struct sockaddr *lead(const struct sockaddr *address, socklen_t *length)
 {
     static struct sockaddr_un there;
@@ -114,7 +114,7 @@ void neighbour_hears(void)
         close(guest);
 }
 
-/* ---- What the library says ---- */
+/* ---- Packets that the library sends ---- */
 
 bool is_near(const union soft_addr *addr)
 {
@@ -132,7 +132,7 @@ static void hear(const struct msghdr *message)
     expect(message->msg_iov->iov_len == PACKET && mad && ib_decode(&heard->message, mad), "what was sent");
     memcpy(&heard->path.remote, message->msg_name, message->msg_namelen);
     heard->path.local.sa.sa_family = heard->path.remote.sa.sa_family;
-    heard->path.local.in.sin_port = htons(SOFT_UDP_PORT); /* at the same place in sockaddr_in6 */
+    heard->path.local.in.sin_port = htons(SOFT_UDP_PORT); /* at the same offset in sockaddr_in6 */
     if (ipv4)
         heard->path.local.in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     else

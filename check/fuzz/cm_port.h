@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cm_port.h - RoCE's port, which is none of the kernel's: nobody else can have it, and nothing leaves the
- * process. Its sockets give what the input says, and what is sent by them is looked at: a right packet, to
- * somebody on loopback.
+ * cm_port.h - simulates RoCE's port, so that no real port is needed and nothing leaves the process. Its sockets return
+ * what the input says, and packets that are sent to them are checked: each must be valid and have a loopback
+ * destination.
  */
 #ifndef CHECK_FUZZ_CM_PORT_H
 #define CHECK_FUZZ_CM_PORT_H
@@ -13,18 +13,18 @@
 #include "soft/link/icrc.h"
 #include "soft/link/qp1.h"
 
-#define SHARE 3 /* of the port */
+#define SHARE 3 /* the share of the port */
 #define HEARD 16
 
 enum { PLACES = 16, PACKET = QP1_PACKET + ICRC_SIZE };
 
-/* What the library has said, the last of it, and whereto. */
+/* One of the last messages that the library sent, and its path. */
 struct heard {
     struct soft_path path;
     struct ib_message message;
 };
 
-/* What one of the sockets gives when it is read next. */
+/* What a socket returns when it is read next. */
 struct coming {
     int fd; /* -1: nothing */
     int flags;
@@ -39,19 +39,20 @@ extern struct port {
     struct heard heard[HEARD];
     unsigned count;
     struct coming coming;
-    int neighbour; /* another process's inbox */
-    bool passes;   /* what is passed on to another process is taken there */
-    bool foreign;  /* whoever is at the other end is another user's */
-    int no_route;  /* errno of what is sent, or 0 */
-    bool anywhere; /* one of the same user has lied about where it came from: he could send it himself */
+    int neighbour; /* inbox of another process */
+    bool passes;   /* messages for other processes are accepted there */
+    bool foreign;  /* the process at the other end belongs to another user */
+    int no_route;  /* errno of sending, or 0 */
+    /* A process of the same user has forged a source address: the library may answer to any address. */
+    bool anywhere;
 } port;
 
-/* The service thread's, which does none here. */
+/* The task of the service thread, which does not run it here. */
 extern void (*task)(void);
 
 void port_open(void);
 bool is_near(const union soft_addr *addr);
-/* What another process of this user was told is its own affair. */
+/* Discards what was passed to the other process. */
 void neighbour_hears(void);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cm_stranger.c - who talks to the connection manager: says right messages, wrong ones and parts of them, hangs
- * up at any byte. He leaves by a reset in the end, and each has an address of his own, so no port stays taken.
+ * cm_stranger.c - untrusted peers of the connection manager: they send valid and invalid messages and parts of them,
+ * and disconnect at any byte. At the end they reset their connections, and each has another address, so that no port
+ * stays in use.
  */
 #include <sys/socket.h>
 #include <unistd.h>
@@ -32,9 +33,9 @@ static void reset(int fd)
     close(fd);
 }
 
-/* ---- Coming ---- */
+/* ---- Connecting ---- */
 
-/* Any of 127.0.0.0/8, another each time. */
+/* A new address in 127.0.0.0/8 each time. */
 static struct sockaddr_in next_address(void)
 {
     static uint32_t number;
@@ -66,7 +67,7 @@ void stranger_dials(struct cm_world *world)
         *stranger = (struct stranger){.fd = dial(world)};
 }
 
-/* More than may be half open; they are gone again, but for what the listener has of them. */
+/* More connections than may be half open; all are reset again, but the listener may still have them. */
 void stranger_floods(struct cm_world *world)
 {
     static int fds[CM_HALF_OPEN_MAX + 8];
@@ -105,7 +106,7 @@ void stranger_accepts(struct cm_world *world)
             (struct stranger){.fd = accept4(world->listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)};
 }
 
-/* ---- Speaking ---- */
+/* ---- Sending ---- */
 
 static void begin(struct cm_world *world, struct stranger *stranger)
 {
@@ -114,7 +115,7 @@ static void begin(struct cm_world *world, struct stranger *stranger)
 
     stranger->said = said((enum said_type)(how % 8));
     stranger->at = 0;
-    if (how & 8) { /* private data, as much as he says */
+    if (how & 8) { /* private data of any claimed length */
         static const uint8_t places[8] = {24, 24, 24, 24, 10, 24, 8, 10};
         said_put(&stranger->said, places[stranger->said.bytes[5] & 7], 1, input_u8(input));
         memset(stranger->said.bytes + 28, 0x77, 32);
@@ -125,7 +126,7 @@ static void begin(struct cm_world *world, struct stranger *stranger)
     }
     if (how & 64)
         stranger->said.size = input_u8(input);
-    if (how & 128) { /* anything */
+    if (how & 128) { /* any bytes */
         const uint8_t *bytes;
         stranger->said.size = input_bytes(input, &bytes, input_u8(input));
         if (stranger->said.size > 0)
@@ -145,12 +146,12 @@ void stranger_speaks(struct cm_world *world, bool more)
     size_t length = stranger->said.size - stranger->at;
     if (part < 0xc0 && part > 0 && part < length)
         length = part;
-    /* Not send(), which the library alone has from cm_system.c. */
+    /* Not send(), which cm_system.c wraps for the library. */
     ssize_t sent = sendto(stranger->fd, stranger->said.bytes + stranger->at, length, MSG_NOSIGNAL, NULL, 0);
     stranger->at += sent > 0 ? (size_t)sent : 0;
 }
 
-/* ---- Going ---- */
+/* ---- Disconnecting ---- */
 
 void stranger_leaves(struct cm_world *world)
 {
@@ -160,7 +161,7 @@ void stranger_leaves(struct cm_world *world)
     if (!stranger)
         return;
     switch (input_below(&world->input, 4)) {
-    case 0: /* he hears something */
+    case 0: /* reads a part */
         while (read(stranger->fd, bytes, sizeof bytes) == sizeof bytes)
             ;
         break;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cm_system.c - the clock and the system calls of the connection manager, as the harness wants them: linked
- * with --wrap, so TCP is the kernel's own, but a call may take fewer bytes, time passes when the input says so,
- * and memory runs out.
+ * cm_system.c - the clock and the system calls of the connection manager, under the harness's control (--wrap). TCP is
+ * the kernel's, but a call may transfer fewer bytes, time passes when the input says so, and memory runs out.
  */
 #include <poll.h>
 #include <stdatomic.h>
@@ -21,12 +20,12 @@
 
 size_t system_send_most = SIZE_MAX, system_recv_most = SIZE_MAX;
 const struct sockaddr *(*system_leads)(const struct sockaddr *address, socklen_t *length);
-static _Atomic uint64_t passed; /* nanoseconds by which our clock is ahead; the service thread reads it too */
+static _Atomic uint64_t passed; /* ns by which this clock is ahead; the service thread reads it, too */
 
-/* The timers of the channels that there are. */
+/* The timers of the existing channels. */
 static struct {
     int fd;
-    struct timespec when; /* by our clock */
+    struct timespec when; /* by this clock */
 } timers[TIMERS];
 
 int __real_clock_gettime(clockid_t clock, struct timespec *now);
@@ -68,7 +67,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
     return result;
 }
 
-/* By the kernel's clock; what has passed by ours is due now. 0 is off. */
+/* Sets the kernel's timer; times that have passed by this clock expire now. 0: off. */
 static int set_timer(int fd, const struct timespec *when)
 {
     uint64_t at = in_ns(when), ahead = atomic_load(&passed);
@@ -103,7 +102,8 @@ void system_begin(void)
     calls_fail(0, 0);
 }
 
-/* The kernel's timers fire by interrupt: those that are due are waited for, which takes no time to speak of. */
+/* Advances the clock. The kernel's timers expire by interrupt, so those that are due are waited for, which takes almost
+ * no time. */
 void system_pass(uint64_t ns)
 {
     struct timespec now;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cm_user.c - the user of the connection manager, who keeps account: what he was told of each identifier must
- * have been due, and came once. */
+/*
+ * cm_user.c - the application of the connection manager. It checks that each event of an identifier was due, and was
+ * delivered once.
+ */
 #include <unistd.h>
 #include "check/fuzz/cm_world.h"
 
@@ -12,7 +14,7 @@ static struct user *find(struct cm_world *world, const struct rdma_cm_id *id)
     return NULL;
 }
 
-/* Datagrams are among the programs' own, whose context has names. */
+/* RDMA_PS_UDP needs a context with names, which programs share (CM_SHARED). */
 static enum rdma_port_space space(bool datagrams)
 {
 #ifdef CM_SHARED
@@ -93,14 +95,14 @@ void user_tries(struct cm_world *world)
     soft_destroy_event_channel(channel);
 }
 
-/* From the beginning, or from where one that was begun is. */
+/* Makes the next calls of connecting, from the start or from where the identifier is. */
 static void go_on(struct cm_world *world, struct user *user, uint8_t how)
 {
     struct sockaddr_in to = how & 4 ? world->address : world->stranger_address;
     struct rdma_conn_param param;
 
     if (how & 8)
-        to.sin_port ^= htons(0x5555); /* where most likely nobody listens */
+        to.sin_port ^= htons(0x5555); /* a port without a listener, most likely */
     if (!soft_resolve_addr(user->id, NULL, (struct sockaddr *)&to, 1000))
         user->address = true;
     if (!soft_resolve_route(user->id, 1000))
@@ -161,7 +163,7 @@ static void ask_attributes(struct user *user, uint8_t how)
     (void)soft_init_qp_attr(user->id, &attr, &mask);
 }
 
-/* What a program tells its peers by means of its own. */
+/* Queries GIDs and P_Keys, as programs do that connect without librdmacm. */
 static void ask_names(struct input *input, struct ibv_context *context)
 {
     uint8_t port = input_u8(input) & 3, index = input_u8(input) % (SOFT_GIDS + 2);
@@ -223,7 +225,7 @@ void user_ends(struct cm_world *world)
 
 void user_destroy(struct cm_world *world, struct user *user)
 {
-    user_acknowledge(world); /* else destroying waits for that */
+    user_acknowledge(world); /* otherwise destroying waits for it */
     soft_destroy_id_qp(user->id);
     if (user->pd)
         expect(!soft_dealloc_pd(user->pd), "the protection domain is in use");
@@ -272,7 +274,7 @@ static void take_outcome(struct user *user, const struct rdma_cm_event *event)
                                      : event->event == RDMA_CM_EVENT_UNREACHABLE),
                "%s of datagrams, and queue pair %u", rdma_event_str(event->event), event->param.ud.qp_num);
     expect_private(event, user->active                             ? CM_REP_PRIVATE
-                          : event->event == RDMA_CM_EVENT_REJECTED ? CM_REJ_PRIVATE /* of what we answered */
+                          : event->event == RDMA_CM_EVENT_REJECTED ? CM_REJ_PRIVATE /* it rejects our REP */
                                                                    : CM_REQ_PRIVATE);
     user->told = true;
 }
@@ -339,17 +341,17 @@ void user_hears(struct cm_world *world, unsigned events)
 
             take(world, event);
             hold(world, event);
-            if (request && !find(world, id)) { /* the user has enough */
+            if (request && !find(world, id)) { /* no slot is free */
                 user_acknowledge(world);
                 soft_destroy_id(id);
             }
         }
 }
 
-/* ---- What the user can't see ---- */
+/* ---- What the application can't see ---- */
 
-/* The user may not have been told of some requests: their listener went before. At RoCE's port some came by no
- * connection of TCP's. */
+/* Some requests may not have been delivered, because their listener was destroyed before. At RoCE's port requests
+ * arrive without a TCP connection. */
 void user_expect_counted(const struct cm_world *world, const struct soft_cm_counters *before)
 {
     struct soft_cm_counters now;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * core.c - EXS between a program and a peer who do what the fuzzer's bytes say: calls, messages, connection
- * events, failures and time, in any order.
+ * core.c - fuzzes EXS between a program and a peer that do what the input says: calls, messages, connection events,
+ * failures and time, in any order.
  *
- * The first bytes choose the device and a scene to begin in, so that most inputs are in the middle of a
- * connection at once; each that follows is a step of the program or of a peer. At the end everything is closed,
- * and must be given back.
+ * The first bytes choose the device and a scene to start in, so that most inputs begin in the middle of a connection;
+ * each byte after them is a step of the program or of a peer. At the end everything is closed and freed.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,18 +12,18 @@
 #include "check/fuzz/app.h"
 #include "check/fuzz/core.h"
 
-#define NEVER 0xff0000 /* a generation of handles that no run comes to (core/base/handle.c) */
+#define NEVER 0xff0000 /* a generation of handles that no run reaches (core/base/handle.c) */
 #define STEPS_MAX 400
-#define REPEAT 246 /* and up, of a step's first byte */
+#define REPEAT 246 /* first bytes of a step from here on */
 
-/* ---- The device's ----------------------------------------------------------------------------------- */
+/* ---- The device ------------------------------------------------------------------------------------- */
 
 static const enum ibv_wc_status failures[] = {
     IBV_WC_RETRY_EXC_ERR, IBV_WC_RNR_RETRY_EXC_ERR, IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_OP_ERR,
     IBV_WC_LOC_PROT_ERR,  IBV_WC_REM_INV_REQ_ERR,   IBV_WC_GENERAL_ERR,    IBV_WC_WR_FLUSH_ERR,
 };
 
-/* Of work that EXS has not posted: of no connection that there is; or of this one, with a status that may be a success. */
+/* A completion that EXS does not expect: of an unknown connection, or of this one, with any status, also success. */
 static void complete_nothing(struct mock_qp *qp, struct input *input, uint8_t choice)
 {
     uint64_t unknown = UINT64_C(1) << 62 | (uint64_t)(NEVER + choice) << 20 | (choice & 3);
@@ -36,7 +35,7 @@ static void complete_nothing(struct mock_qp *qp, struct input *input, uint8_t ch
         mock_stray(qp->qp.send_cq, choice & 8 ? input_u64(input) : unknown, status);
 }
 
-/* Work that was posted goes wrong, or there is a completion of none. */
+/* A posted request fails, or there is a completion without a request. */
 static void fail_work(struct peer *peer, struct input *input)
 {
     uint8_t choice = input_u8(input);
@@ -98,7 +97,7 @@ static void dequeue(struct input *input)
     uint8_t choice = input_u8(input);
     exs_qhandle_t queue = app.queues[choice & 4 ? choice & 3 : 0];
 
-    if ((choice & 7) == 3) /* one of the crowd */
+    if ((choice & 7) == 3) /* one of the standby queues */
         queue = app.queues[APP_FEW_QUEUES + choice / 8 % (APP_QUEUES - APP_FEW_QUEUES)];
     app_dequeue(queue != NULL ? queue : app.queues[0], 1 + choice / 8);
 }
@@ -121,7 +120,7 @@ static void step(struct input *input)
         make_fail(input);
 }
 
-/* A step, or the one before it, many times more: it takes long to fill a buffer, or to use up credits. */
+/* A step; or the previous one, repeated many times, to fill a buffer or use up credits. */
 static void step_or_repeat(struct input *input, struct input *last)
 {
     struct input here = *input;
@@ -150,7 +149,7 @@ static void go_on_all(struct input *input)
     app_dequeue(app.queues[0], 32);
 }
 
-/* Connecting, and as far as it goes. */
+/* A socket that connects: the peer was asked, or has also accepted. */
 static void scene_connect(struct input *input, int type, bool answered)
 {
     const struct sockaddr_in to = {
@@ -160,13 +159,13 @@ static void scene_connect(struct input *input, int type, bool answered)
 
     app_answer(asked, exs_connect(socket->number, (const struct sockaddr *)&to, sizeof(to), 0, NULL,
                                   app.queues[0], asked));
-    for (int i = 0; i < 2; i++) /* the address, the route */
+    for (int i = 0; i < 2; i++) /* address and route */
         go_on_all(input);
     if (answered)
         go_on_all(input);
 }
 
-/* Listening, with an accept that waits, or has been met. */
+/* A listening socket with an accept, which is pending or has got a connection. */
 static void scene_accept(struct input *input, int type, bool met)
 {
     struct app_socket *socket = app_socket_add(exs_socket(PF_INET, type, 0), PF_INET, type);

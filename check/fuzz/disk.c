@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A disk that fails. See disk.h. */
+/* disk.c - see disk.h. */
 #include <errno.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include "check/fuzz/disk.h"
 
-#define HALF (-1) /* in place of an errno: one byte is moved, or none is there any more */
+#define HALF (-1) /* instead of an errno: HALF: one byte is transferred; END: the file has ended */
 #define END (-2)
 
 static struct {
@@ -41,7 +41,7 @@ void disk_pause(bool paused)
     disk.paused = paused;
 }
 
-/* Is it this call? Then what it does is in *error, and errno. */
+/* Returns whether this call fails; *error and errno then say how. */
 static bool fails(int *error)
 {
     if (disk.error == 0 || disk.paused || disk.after-- > 0)
@@ -63,7 +63,7 @@ static bool fails(int *error)
         return fails(&error) ? -1 : __real_##name arguments;                                                   \
     }
 
-/* Those that move bytes can also move fewer. */
+/* Calls that transfer bytes may also transfer fewer. */
 #define WRAP_MOVE(name, pointer)                                                                               \
     ssize_t __real_##name(int fd, pointer data, size_t length, off_t offset);                                  \
     ssize_t __wrap_##name(int fd, pointer data, size_t length, off_t offset);                                  \
@@ -89,7 +89,7 @@ WRAP(int, mkdirat, (int in, const char *path, mode_t mode), (in, path, mode))
 WRAP(int, renameat, (int in, const char *path, int to, const char *name), (in, path, to, name))
 WRAP(int, flock, (int fd, int operation), (fd, operation))
 
-/* Nobody waits here until it is on the disk. */
+/* Does not wait for the disk. */
 int __wrap_fsync(int fd);
 int __wrap_fsync(int fd)
 {

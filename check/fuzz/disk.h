@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * disk.h - a disk that fails: one call for files, of those that come, does what a harness says in place of what
- * it should.
+ * disk.h - simulates disk errors: one file operation fails as the harness says.
  *
- * Linked by --wrap (fuzz.am), so only for the files of the harness's own program.
+ * Linked with --wrap (fuzz.am), so it affects only the source files of the harness's program.
  */
 #ifndef CHECK_FUZZ_DISK_H
 #define CHECK_FUZZ_DISK_H
@@ -11,12 +10,12 @@
 #include <stdbool.h>
 #include "check/fuzz/input.h"
 
-/* Which call, after so many that don't, fails and with what; of the input. */
+/* Reads from the input which call fails, after how many that do not, and how. */
 void disk_will_fail(struct input *input);
-bool disk_has_failed(void); /* since then */
-/* The disk works. */
+bool disk_has_failed(void); /* since disk_will_fail() */
+/* No call fails from now on. */
 void disk_mend(void);
-/* What is called now is the harness's own, and works. */
+/* While paused, calls of the harness itself do not fail. */
 void disk_pause(bool paused);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * engine.c - fuzzes the engine from the packet on: work is posted, packets are lost, doubled and forged, time
- * passes, states change, regions come and go, in any order.
+ * engine.c - fuzzes the engine: work requests are posted, packets are lost, duplicated and forged, time passes, states
+ * change, regions are registered and deregistered, in any order.
  *
- * Whatever the input: a work request completes at most once, and exactly once where that is owed; nobody writes
- * what is not his (guards, a region without the right); a state is left only as verbs allow; the conversation
- * ends by the virtual clock, and everything can be destroyed.
+ * For every input: a work request completes at most once, and exactly once where verbs require it; memory without
+ * permission (guards, a read-only region) is not written; states change only as verbs permit; the conversation ends on
+ * the virtual clock, and all objects can be destroyed.
  */
 #include "check/fuzz/engine.h"
 #include <errno.h>
@@ -16,7 +16,7 @@ enum { STEPS = 200, PASS_STEPS = 300, END_STEPS = 100000 };
 
 /* ---- States ---- */
 
-/* What a queue pair does without being told: it fails. */
+/* Without a call a queue pair may only fail. */
 static void expect_legal(struct world *world, unsigned number, enum ibv_qp_state before)
 {
     enum ibv_qp_state now = qp_state(world_end(world, number)->qp);
@@ -43,7 +43,7 @@ static void step_state(struct world *world, unsigned number)
     case 2:
         qp_ready_to_send(end->qp, end->psn, &world->pair->setup);
         break;
-    case 3: /* anything */
+    case 3: /* any attributes */
         memset(&attr, input_u8(input), sizeof attr);
         attr.qp_state = (enum ibv_qp_state)input_below(input, 8);
         soft_modify_qp(end->qp, &attr, (int)input_u32(input) & 0x1ffffff);
@@ -56,7 +56,7 @@ static void step_state(struct world *world, unsigned number)
         attr.en_sqd_async_notify = 1;
         soft_modify_qp(end->qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY);
         break;
-    case 6: /* begun anew, as far as RTR */
+    case 6: /* reset, and then up to RTR */
         attr.qp_state = IBV_QPS_RESET;
         soft_modify_qp(end->qp, &attr, IBV_QP_STATE);
         qp_init(end->qp, world->pair->setup.qp_access);
@@ -91,7 +91,7 @@ static void step_region(struct world *world, unsigned number)
         world->stale = world->spare[number]->rkey;
         int error = soft_dereg_mr(world->spare[number]);
         if (error == EBUSY && world->mw[number] && !(how & 2))
-            return; /* the window is bound to it */
+            return; /* a window is bound to it */
         expect(!error, "soft_dereg_mr");
         world->spare[number] = NULL;
         return;
@@ -102,7 +102,7 @@ static void step_region(struct world *world, unsigned number)
                               (how & 64 ? IBV_ACCESS_ZERO_BASED : 0));
 }
 
-/* Made of what a peer has said by means of its own: leads somewhere, or is refused. */
+/* Creates an address handle from what a peer could send: it is valid, or refused. */
 static void try_handle(struct world *world, unsigned number)
 {
     struct input *input = &world->input;
@@ -150,7 +150,7 @@ static void step_events(struct world *world, unsigned number)
     }
 }
 
-/* A packet's fate is its turn in a word of the input. */
+/* The fate of a packet is read from a word of the input. */
 static enum fate read_fate(void *arg, const struct packet *packet)
 {
     uint64_t fates = *(uint64_t *)arg;
@@ -158,7 +158,7 @@ static enum fate read_fate(void *arg, const struct packet *packet)
     return (enum fate)(fates >> packet->number % 21 * 3 & 7) % (FATE_TRUNCATE + 1);
 }
 
-/* As far as a bounded number of packets and timers allows. */
+/* Advances the time, but processes a limited number of packets and timers. */
 static void pass_time(struct world *world)
 {
     struct network *network = world->pair->network;
@@ -226,11 +226,11 @@ static void step(struct world *world, uint64_t *fates)
 
 /* ---- The end ---- */
 
-/* Everything fails, and then all that is owed is there, and time has nothing left to do. */
+/* All queue pairs fail; then all required completions must be there, and no timer may run. */
 static void settle(struct world *world)
 {
     network_set_script(world->pair->network, NULL, NULL);
-    if (world->pair->setup.rnr_retry != 7) /* which is for ever */
+    if (world->pair->setup.rnr_retry != 7) /* 7: for ever */
         expect(network_run(world->pair->network, END_STEPS), "the conversation does not come to an end");
     for (unsigned i = 0; i < 2; i++)
         if (world_end(world, i)->qp)

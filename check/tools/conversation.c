@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Conversations with an intake. See conversation.h. */
+/* conversation.c - passes a client's bytes to an intake, and checks replies and files. See conversation.h. */
 #include "conversation.h"
 #include "check/support/runner.h"
 
@@ -23,7 +23,7 @@ static void setup(void)
     ck_assert_int_eq(intake_open(&intake, &store, &client), 0);
 }
 
-/* With what is in it, whose paths may be longer than any call takes. */
+/* Removes a folder recursively, relative to descriptors, because paths may be longer than PATH_MAX. */
 static void remove_folder(int in, const char *name)
 {
     int fd = openat(in, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* echo_client PORT - talks to an echo server on this host over many connections at once, so many that its
- * events do not fit into one batch, and compares what comes back. For check/tools/echo. */
+/* echo_client PORT - uses an echo server on this host over so many connections that the server's events do not fit into
+ * one batch, and compares the data that it receives. For check/tools/echo. */
 #include <errno.h>
 #include <exs.h>
 #include <netinet/in.h>
@@ -20,7 +20,7 @@ static void need(int holds, const char *what)
     exit(1);
 }
 
-/* All send before any receives. */
+/* Sends on all connections, then receives on all. */
 static void talk(const int *socks, size_t length)
 {
     for (int i = 0; i < CONNECTIONS; i++) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * exstest_peer connect ADDR PORT STEP... | listen ADDR STEP... - one end of a SOCK_SEQPACKET connection that
- * says what it is told, to see what exstest makes of it. Prints the port when it listens.
+ * exstest_peer connect ADDR PORT STEP... | listen ADDR STEP... - one end of a SOCK_SEQPACKET connection that sends
+ * arbitrary messages, to test how exstest handles them. Prints the port when it listens.
  *
- * Steps: send:HEX, recv (prints the message in hex), end (the other end must close, or break, the connection),
- * die (at once, without closing), hold (until standard input ends).
+ * Steps: send:HEX, recv (prints the message in hex), end (the peer must close or reset the connection), die (exits
+ * without closing), hold (waits until the end of standard input).
  */
 #include <errno.h>
 #include <exs.h>
@@ -61,7 +61,7 @@ static void receive(int sock)
     fflush(stdout);
 }
 
-/* What is still on its way is of no interest. */
+/* Receives until the end of the stream or an error, and ignores the data. */
 static void await_end(int sock)
 {
     ssize_t length;

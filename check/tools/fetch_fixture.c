@@ -48,7 +48,7 @@ static void teardown(void)
     ck_assert_int_eq(nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
 }
 
-/* ---- What a server says --------------------------------------------------------------------------------- */
+/* ---- The server's data ---------------------------------------------------------------------------------- */
 
 static void say(const void *bytes, size_t count)
 {
@@ -122,7 +122,7 @@ void serve(void)
     fake_stream_left = length;
 }
 
-/* ---- What is there -------------------------------------------------------------------------------------- */
+/* ---- Local files ---------------------------------------------------------------------------------------- */
 
 void make(const char *name, size_t size)
 {
@@ -175,7 +175,7 @@ void expect_failure(const char *want)
     ck_assert_int_eq(get("file"), -1);
     ck_assert_msg(strstr(fetch.client.error, want) != NULL, "said: %s", fetch.client.error);
     ck_assert_int_eq(size_of("file"), -1);
-    ck_assert_int_eq(fetch.client.sock, -1); /* the conversation is over */
+    ck_assert_int_eq(fetch.client.sock, -1); /* the connection was closed */
 }
 
 TCase *fetch_case(Suite *suite, const char *name)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fetch_fixture.h - an exs-get on a made-up library (fake_exs.h), in a folder of its own, and a server that
- * says what a test has it say: what the tests of fetching share.
+ * fetch_fixture.h - common parts of the tests of exs-get: a replacement of the library (fake_exs.h), a temporary
+ * directory, and a simulated server that sends the bytes which a test composes.
  */
 #ifndef TOOLS_FETCH_FIXTURE_H
 #define TOOLS_FETCH_FIXTURE_H
@@ -14,35 +14,36 @@
 
 enum { LARGE = LANDING_KEEP + 100 };
 
-extern int directory; /* where files arrive */
+extern int directory; /* descriptor of the directory in which files are stored */
 extern struct fetch fetch;
 
-/* ---- What a server says ---- */
+/* ---- The server's data ---- */
 
 extern unsigned char stream[LARGE + 4096];
-extern size_t length; /* of that */
+extern size_t length; /* bytes of `stream` */
 
 void say_reply(unsigned status, const void *text, size_t text_length);
-/* A file of such a size, from this byte on; of noise(), and with its digest. */
+/* say_coming() appends the reply for a file of this size; say_file() also its data, which are those of noise(), from
+ * offset `from`, and its digest. */
 void say_coming(uint64_t size, uint64_t from);
 void say_file(size_t size, size_t from);
 const unsigned char *noise(void); /* LARGE bytes */
 void say_entry(unsigned kind, uint64_t size, const char *name);
-/* From now on that is what comes. */
+/* Makes the client receive `stream`. */
 void serve(void);
 
-/* ---- What is there ---- */
+/* ---- Local files ---- */
 
-void make(const char *name, size_t size); /* with noise() in it */
-off_t size_of(const char *name);          /* -1: it is not there */
+void make(const char *name, size_t size); /* creates a file with the data of noise() */
+off_t size_of(const char *name);          /* -1: the file does not exist */
 void expect_file(const char *name, size_t size);
 
 /* ---- The program ---- */
 
-/* It fetches a file: 0, or -1 and errno. */
+/* Fetches a file. Returns 0, or -1 and errno. */
 int get(const char *name);
-extern uint64_t kept; /* bytes of what it did not get whole */
-/* "file" doesn't come, for this reason, and the conversation is over. */
+extern uint64_t kept; /* bytes of an incomplete file that get() has kept */
+/* Checks that fetching "file" fails with this error, and that the connection is closed. */
 void expect_failure(const char *want);
 
 TCase *fetch_case(Suite *suite, const char *name);

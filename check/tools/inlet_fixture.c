@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An exs-serve's connections without a network; see inlet_fixture.h. */
+/* inlet_fixture.c - exs-serve's connections without a network; see inlet_fixture.h. */
 #include "inlet_fixture.h"
 
 #include <arpa/inet.h>
@@ -15,7 +15,7 @@
 
 static char folder[] = "inlet-XXXXXX";
 struct inlets inlets;
-static FILE *said; /* on standard error */
+static FILE *said; /* captured standard error */
 
 static void gone(struct inlets *all)
 {
@@ -96,7 +96,7 @@ void open_at(int sock, const char *address)
         peer.ss_family = AF_INET;
     else if (inet_pton(AF_INET6, address, &v6->sin6_addr) == 1)
         peer.ss_family = AF_INET6;
-    v4->sin_port = htons((in_port_t)(1000 + sock)); /* of both; it does not matter */
+    v4->sin_port = htons((in_port_t)(1000 + sock)); /* same offset in sockaddr_in6; any port will do */
     inlet_open(&inlets, sock, &peer);
 }
 

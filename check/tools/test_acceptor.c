@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A server's accepts: how many there are, and what becomes of them where the process is short of memory. */
+/* test_acceptor.c - tools/common/acceptor.h: the number of pending accepts, and the handling of failures, for example a
+ * lack of memory. */
 #include <check.h>
 #include <errno.h>
 #include <ev.h>
@@ -11,9 +12,9 @@
 
 enum { LISTENER = 3, SOCKET = 7 };
 
-/* What exs_accept was asked for, and what the acceptor says of it. One test, one process. */
+/* Arguments of exs_accept() and output of the acceptor. Each test runs in a process of its own. */
 static exs_acceptaddr_t *posted[2 * ACCEPTOR_PLACES];
-static int count, space, connections, lines, refused; /* refused: the errno of an accept that doesn't start */
+static int count, space, connections, lines, refused; /* refused: errno with which exs_accept() fails */
 static char last[200];
 
 int exs_accept(int sockno, exs_acceptaddr_t *addrvec, int addrvec_cnt, int flags, exs_qhandle_t qhandle)
@@ -59,7 +60,7 @@ static int begin(int may_come)
     return acceptor_begin(&acceptor);
 }
 
-/* The first of them ends so. */
+/* Completes the first pending accept with this error. */
 static void end_one(int error)
 {
     exs_event_t event = {
@@ -71,7 +72,7 @@ static void end_one(int error)
     acceptor_event(&acceptor, &event);
 }
 
-/* Waits for what the loop has, a second at most; with nothing active it returns at once. */
+/* Runs one iteration of the loop, which waits a second at most, or not at all if no watcher is active. */
 static void turn(void)
 {
     ev_run(acceptor.loop, EVRUN_ONCE);
@@ -91,7 +92,7 @@ START_TEST(as_many_as_there_is_room_for)
     acceptor_more(&acceptor);
     ck_assert_int_eq(count, ACCEPTOR_PLACES);
     end_one(0);
-    end_one(ECONNABORTED); /* the peer's business: the next one may come at once */
+    end_one(ECONNABORTED); /* caused by the peer: the acceptor starts another accept immediately */
     ck_assert_int_eq(count, ACCEPTOR_PLACES);
     ck_assert_int_eq(connections, 1);
     ck_assert_int_eq(lines, 1);
@@ -108,7 +109,7 @@ START_TEST(nothing_to_begin_with)
 }
 END_TEST
 
-/* An accept that does not start: the others stay, and a second later there are as many as before. */
+/* If an accept cannot be started, the others stay pending; a second later the acceptor starts the missing one. */
 START_TEST(does_not_start)
 {
     ck_assert_int_eq(begin(3), 0);
@@ -125,7 +126,7 @@ START_TEST(does_not_start)
 }
 END_TEST
 
-/* One that ends for want of something is not posted again at once, which would fail as fast. */
+/* After an accept failed because a resource was exhausted, the acceptor waits before it starts another one. */
 START_TEST(ends_short_of_something)
 {
     ck_assert_int_eq(begin(3), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_area.c - exstest's memory: whatever byte beside a place is written to, that is the one that is told of. */
+/* test_area.c - tools/exstest/area.h: each overwritten guard byte around a place is found. */
 #include <check.h>
 #include <exs.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "tools/exstest/area.h"
 #include "tools/exstest/pattern.h"
 
-/* The memory of no device. */
+/* Replaces the library: no device is needed. */
 exs_mhandle_t exs_mregister(void *addr, size_t len, int flags)
 {
     (void)addr, (void)len, (void)flags;

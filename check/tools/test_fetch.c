@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_fetch.c - what exs-get makes of a server that lies about a file, and where a file may arrive. */
+/* test_fetch.c - tools/files/fetch.h: wrong data of a server about a file, and names that a local file may have. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -14,9 +14,9 @@
 
 #define PART ".file.exs-part"
 
-static bool is_locked_first; /* by another exs-get, between openat and flock */
+static bool is_locked_first; /* another exs-get locks the part between openat() and flock() */
 
-/* In place of libc's. */
+/* Replaces the function of the C library. */
 int flock(int fd, int operation)
 {
     if (!is_locked_first)
@@ -32,7 +32,7 @@ START_TEST(whole)
     static const size_t sizes[] = {0, 1, LARGE};
     struct stat status;
 
-    make("file", 5); /* is replaced */
+    make("file", 5); /* will be replaced */
     say_file(sizes[_i], 0);
     ck_assert_msg(get("file") == 0, "%s", fetch.client.error);
     expect_file("file", sizes[_i]);
@@ -57,7 +57,7 @@ START_TEST(in_folders)
 }
 END_TEST
 
-/* In place of a right answer; nothing is left. */
+/* The server sends an invalid answer: the fetch fails and leaves no file. */
 START_TEST(lies)
 {
     switch (_i) {
@@ -90,7 +90,7 @@ START_TEST(lies)
         expect_failure("a file cannot be that long");
         break;
     case 7:
-        say_coming(4, 4); /* it has nothing of it */
+        say_coming(4, 4); /* the client has no part of it */
         expect_failure("there is no such place to go on");
         break;
     case 8:
@@ -105,7 +105,7 @@ START_TEST(lies)
         break;
     case 10:
         say_coming(10, 0);
-        stream[TRANSFER_REPLY + 16] = 0xff; /* a mode */
+        stream[TRANSFER_REPLY + 16] = 0xff; /* an invalid mode */
         expect_failure("no more than permissions");
         break;
     case 11:
@@ -122,7 +122,7 @@ START_TEST(lies)
 }
 END_TEST
 
-/* The header that was sent: its version is the status of a failure. */
+/* The server echoes the client's header, whose version equals the status of a failure. */
 START_TEST(sent_back)
 {
     struct transfer_header header = {.version = TRANSFER_WANTS, .name_length = 4};
@@ -145,13 +145,13 @@ START_TEST(cut)
 }
 END_TEST
 
-/* Of what is there the server reads all before it answers; then it is to be as fast as ever. */
+/* The client waits longer for the answer if the server must first read a part; afterwards the usual timeout applies. */
 START_TEST(patience)
 {
     make(PART, LANDING_KEEP);
     int fd = openat(directory, PART, O_WRONLY);
 
-    ck_assert_int_eq(ftruncate(fd, 16 << 20), 0); /* what takes it a second */
+    ck_assert_int_eq(ftruncate(fd, 16 << 20), 0); /* the server may take one second to read it */
     close(fd);
     fetch.client.patience = 7;
     say_file(LARGE, 0);
@@ -162,7 +162,7 @@ START_TEST(patience)
 }
 END_TEST
 
-/* ---- What was broken off -------------------------------------------------------------------------------- */
+/* ---- Resuming ------------------------------------------------------------------------------------------- */
 
 START_TEST(goes_on)
 {
@@ -170,13 +170,13 @@ START_TEST(goes_on)
     length -= TRANSFER_DIGEST + 50;
     expect_failure("no answer from the server");
     off_t there = size_of(PART);
-    ck_assert_int_eq(there, LARGE - 50); /* all that came */
+    ck_assert_int_eq(there, LARGE - 50); /* all received bytes were kept */
     ck_assert_uint_eq(kept, LARGE - 50);
     length = 0;
     if (_i == 0)
         say_file(LARGE, (size_t)there);
     else
-        say_file(LARGE, 0); /* the server's is another file meanwhile */
+        say_file(LARGE, 0); /* the server's file was replaced in the meantime */
     fetch.client.sock = 1;
     ck_assert_msg(get("file") == 0, "%s", fetch.client.error);
     expect_file("file", LARGE);
@@ -185,7 +185,7 @@ START_TEST(goes_on)
 }
 END_TEST
 
-/* A longer one than the file that comes, and one that is too short to be worth it. */
+/* A part is not resumed if it is longer than the server's file, or shorter than LANDING_KEEP. */
 START_TEST(goes_not_on)
 {
     make(PART, _i == 0 ? LARGE : LANDING_KEEP - 1);
@@ -195,7 +195,7 @@ START_TEST(goes_not_on)
 }
 END_TEST
 
-/* The digest is of what was there, too; that is wrong then, and does not stay. */
+/* The digest includes the part. If the part is wrong, the digests differ and the part is removed. */
 START_TEST(wrong_part)
 {
     int fd;
@@ -210,7 +210,7 @@ START_TEST(wrong_part)
 }
 END_TEST
 
-/* What has the temporary name is somebody else's; nothing happens to it. */
+/* If the temporary name belongs to another user or is a link, the fetch fails and does not change it. */
 START_TEST(foreign_part)
 {
     static const int errors[] = {EEXIST, EEXIST, EEXIST, EEXIST, EBUSY};
@@ -241,7 +241,7 @@ START_TEST(foreign_part)
 }
 END_TEST
 
-/* Another exs-get finds the part when it is made, and locks it first: then it is that one's, and stays. */
+/* If another exs-get locks a new part first, this one fails and does not remove the part. */
 START_TEST(part_is_lost)
 {
     struct landing landing;
@@ -261,7 +261,7 @@ END_TEST
 
 /* ---- Names ---------------------------------------------------------------------------------------------- */
 
-/* A name may be as long as it may. */
+/* A file with the longest permitted name can be fetched. */
 START_TEST(longest_name)
 {
     char name[TRANSFER_NAME_MAX + 1];
@@ -274,7 +274,7 @@ START_TEST(longest_name)
 }
 END_TEST
 
-/* Told before it comes, not when it is to get its name; -o may be given any. */
+/* A name that is too long is reported before the transfer, not at the rename. */
 START_TEST(too_long_name)
 {
     char name[TRANSFER_NAME_MAX + 2];
@@ -288,8 +288,7 @@ START_TEST(too_long_name)
 }
 END_TEST
 
-/* By a folder, or by what would be replaced for others, too: told before anything is asked for, and left as it
- * is. */
+/* If the name belongs to a folder, a device or a pipe, this is reported before the request, and it is not changed. */
 START_TEST(name_is_taken)
 {
     struct landing landing;
@@ -307,7 +306,7 @@ START_TEST(name_is_taken)
 }
 END_TEST
 
-/* By a folder that somebody makes meanwhile. */
+/* Another process creates a folder of this name during the transfer. */
 START_TEST(name_is_taken_meanwhile)
 {
     struct landing landing;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_fetch_lists.c - what exs-get makes of a server's lists of folders, true ones and lies. */
+/* test_fetch_lists.c - tools/files/fetch.h and wishes.h: a server's lists of folders, valid and invalid ones. */
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,7 +48,7 @@ START_TEST(tree)
 }
 END_TEST
 
-/* One that the server does not list is named, and the others are got nevertheless: in another conversation. */
+/* A folder that the server refuses to list is reported, and the others are fetched on a new connection. */
 START_TEST(closed_folder)
 {
     static struct sockaddr_in somewhere = {.sin_family = AF_INET};
@@ -110,7 +110,8 @@ START_TEST(lying_lists)
         say_entry(TRANSFER_FILE, 0, "a");
         expect_no_list("more than a million files");
     } else {
-        fetch.listed_bytes = FETCH_LISTED_BYTES - strlen("top/a"); /* for one, and not for another */
+        fetch.listed_bytes =
+            FETCH_LISTED_BYTES - strlen("top/a"); /* enough for one more entry, but not for two */
         say_entry(TRANSFER_FILE, 0, "a");
         say_entry(TRANSFER_FILE, 0, "b");
         expect_no_list("more than 128 MiB of names");
@@ -120,7 +121,7 @@ START_TEST(lying_lists)
 }
 END_TEST
 
-/* Folders in folders without end: they are not asked for any more where names get too long. */
+/* Folders nested without limit: the client stops at the maximum length of a path. */
 START_TEST(bottomless)
 {
     struct picks picks = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What exs-serve gives to clients that ask, without a network: which files, from where on, and lists; and what
- * it gives to nobody. */
+/* test_giving.c - tools/files/giving.h without a network: files, resumed files and lists that exs-serve sends, and
+ * requests that it refuses. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,11 +12,11 @@
 
 #include "conversation.h"
 
-static unsigned char given[8 << 20]; /* what the client gets */
+static unsigned char given[8 << 20]; /* the bytes that the client receives */
 static size_t given_length;
 static unsigned given_vectors;
 
-/* ---- What is there -------------------------------------------------------------------------------------- */
+/* ---- The server's files --------------------------------------------------------------------------------- */
 
 static void allow(void)
 {
@@ -53,9 +53,9 @@ static void digest_of(const void *bytes, size_t length, unsigned char digest[TRA
     XXH3_freeState(state);
 }
 
-/* ---- What is asked and given ---------------------------------------------------------------------------- */
+/* ---- Requests and answers ------------------------------------------------------------------------------- */
 
-/* there: bytes of what the client says it has. */
+/* Requests a file. bytes, there: data that the client claims to have, and their length in bytes. */
 static void want_more(const char *name, size_t name_length, const void *bytes, size_t there)
 {
     struct transfer_header header = {.version = TRANSFER_WANTS, .name_length = name_length, .size = there};
@@ -93,7 +93,7 @@ static void append(const exs_xferfile_t *part)
     given_length += length;
 }
 
-/* To its end. */
+/* Receives the answer to its end. */
 static void take(void)
 {
     struct giving *giving = intake.giving;
@@ -147,7 +147,7 @@ static void expect_nothing(enum transfer_status status, const char *why)
     ck_assert_int_eq(intake.state, INTAKE_REFUSED);
 }
 
-/* The next entry of a list that is in *at. */
+/* Returns the entry at *at in a list, and moves *at to the next entry. */
 static struct transfer_entry next_entry(const unsigned char **at, char name[TRANSFER_NAME_MAX + 1])
 {
     struct transfer_entry entry;
@@ -170,7 +170,7 @@ START_TEST(files)
     allow();
     mkdirat(store.directory, "sub", 0700);
     make_file("sub/file", bytes, lengths[_i]);
-    for (int round = 0; round < 2; round++) { /* one after the other, as often as the client likes */
+    for (int round = 0; round < 2; round++) { /* a client may request several files, one after the other */
         want("sub/file");
         take();
         expect_file(bytes, lengths[_i], 0);
@@ -198,12 +198,12 @@ START_TEST(details)
 }
 END_TEST
 
-/* What the client has is what the file begins with, or it is not. */
+/* The client's bytes are the beginning of the file, or differ from it. */
 START_TEST(resumed)
 {
     enum { LENGTH = 2 * GIVING_PIECE + 5 };
     static const struct {
-        size_t there, differs; /* which byte; above `there`: none */
+        size_t there, differs; /* differs: offset of the differing byte; if not below `there`, none differs */
         uint64_t from;
     } rows[] = {{1, LENGTH, 1},
                 {GIVING_PIECE + 3, LENGTH, GIVING_PIECE + 3},
@@ -226,7 +226,7 @@ START_TEST(resumed)
 }
 END_TEST
 
-/* A file that gets shorter meanwhile: the client is not told that it has all. */
+/* If the file becomes shorter during the transfer, the client does not get a digest. */
 START_TEST(shorter)
 {
     exs_xferfile_t vector[GIVING_PARTS];
@@ -243,7 +243,7 @@ START_TEST(shorter)
 }
 END_TEST
 
-/* ---- What is given to nobody ----------------------------------------------------------------------------- */
+/* ---- Refusals -------------------------------------------------------------------------------------------- */
 
 START_TEST(not_told_to)
 {
@@ -279,7 +279,7 @@ static const struct {
                  {"nothing", 7, "no such file"},
                  {"nothing/", 8, "no such file"},
                  {"sub/nothing", 11, "no such file"},
-                 {"file/", 5, ""}, /* a list of itself */
+                 {"file/", 5, ""}, /* the list of a file is the file itself */
                  {"file/more", 9, "no such file"},
                  {"sub", 3, "it is a folder"}};
 
@@ -303,7 +303,7 @@ START_TEST(names)
 }
 END_TEST
 
-/* What can't be served for want of something is the server's fault, and said so. */
+/* A request that fails because the server is short of descriptors is reported as a failure of the server. */
 START_TEST(no_descriptors)
 {
     const struct rlimit few = {.rlim_cur = 64, .rlim_max = 64};
@@ -383,7 +383,7 @@ START_TEST(file_is_its_list)
 }
 END_TEST
 
-/* More than goes into one vector, with names as long as they may be. */
+/* A list that does not fit into one vector, with names of the maximum length. */
 START_TEST(long_list)
 {
     enum { MANY = 700 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How much and how long clients may hold exs-serve: connections that are too many or too slow, and its memory.
- * What is given to them is in test_inlet_giving.c. */
+/* test_inlet.c - tools/files/inlet.h: limits on the number and the speed of clients, and on the server's memory.
+ * test_inlet_giving.c tests sending of files. */
 #include <check.h>
 #include <errno.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "check/support/runner.h"
 #include "inlet_fixture.h"
 
-/* A header and a name. */
+/* Sends a header and a name. */
 static void begin_file(int sock, uint64_t size)
 {
     const struct transfer_header header = {.name_length = 4, .size = size};
@@ -20,7 +20,7 @@ static void begin_file(int sock, uint64_t size)
     ck_assert_uint_eq(fake_arrive(sock, bytes, sizeof(bytes)), sizeof(bytes));
 }
 
-/* A whole file, of no data and the name n. */
+/* Composes a complete empty file with the name n. */
 static size_t compose_empty(unsigned char bytes[TRANSFER_HEADER + 1 + TRANSFER_DIGEST])
 {
     const struct transfer_header header = {.name_length = 1, .size = 0};
@@ -45,7 +45,7 @@ static void expect_told(int sock, const char *want)
     ck_assert_msg(strstr((char *)reply + TRANSFER_REPLY, want) != NULL, "said: %s", reply + TRANSFER_REPLY);
 }
 
-/* ---- Slow ones ----------------------------------------------------------------------------------------- */
+/* ---- Slow clients -------------------------------------------------------------------------------------- */
 
 START_TEST(silent)
 {
@@ -63,7 +63,7 @@ START_TEST(silent)
 }
 END_TEST
 
-/* One byte now and then is not enough, in whatever a conversation consists of. */
+/* A client that sends a byte now and then is disconnected, in each state of the protocol. */
 START_TEST(byte_by_byte)
 {
     open_from(1, 1);
@@ -79,7 +79,7 @@ START_TEST(byte_by_byte)
 }
 END_TEST
 
-/* Who was fast at first has no right to be slow then; who is fast enough has all the time that it needs. */
+/* A fast start does not permit a client to be slow afterwards; a client at the minimum rate has no other time limit. */
 START_TEST(fast_enough)
 {
     static unsigned char data[1 << 20];
@@ -102,7 +102,7 @@ START_TEST(fast_enough)
 }
 END_TEST
 
-/* Small files, each of which waits for its reply: slow by bytes, but not by what is done. */
+/* Small files, one per round trip: few bytes a second, but each counts as FILE_WORTH bytes. */
 START_TEST(small_files)
 {
     unsigned char bytes[TRANSFER_HEADER + 1 + TRANSFER_DIGEST], reply[256];
@@ -118,11 +118,11 @@ START_TEST(small_files)
 }
 END_TEST
 
-/* While all connections are taken, small files don't let one address hold more than its share of them. */
+/* While all connections are in use, small files do not let one host hold more than its share of them. */
 START_TEST(contended)
 {
     unsigned char bytes[TRANSFER_HEADER + 1 + TRANSFER_DIGEST], reply[256];
-    int full = _i == 1 ? MOST : MOST - 1; /* with the last one free, small files are as good as ever */
+    int full = _i == 1 ? MOST : MOST - 1; /* while one connection is free, small files count in full */
 
     compose_empty(bytes);
     for (int sock = 1; sock <= full; sock++)
@@ -143,8 +143,8 @@ START_TEST(contended)
 }
 END_TEST
 
-/* Who goes on with a file that was broken off reads what is there first, and gets the time for that; nobody
- * gets any by asking alone. */
+/* A client that resumes a file gets additional time to read its part first; a client whose file has no part on the
+ * server gets none. */
 START_TEST(asking)
 {
     enum { THERE = 3 * PATIENCE * RATE };
@@ -165,7 +165,7 @@ START_TEST(asking)
         ck_assert_ptr_null(fake_first(1 + round, EXS_EVT_SEND));
         if (round == 0) {
             fake_arrive(1, data, sizeof(data));
-            fake_arrive(1, "", 0); /* it breaks off */
+            fake_arrive(1, "", 0); /* the client disconnects */
             ck_assert(fake_closed(1));
         }
     }
@@ -181,7 +181,7 @@ START_TEST(asking)
 }
 END_TEST
 
-/* Of much it has as long as a slow disk may take; nobody could go on with it otherwise. */
+/* For a large part the client gets the time that a slow disk takes; otherwise it could not resume. */
 START_TEST(asking_of_much)
 {
     enum { SLOT = 1 << 20, SLOTS = 48, MOST = 600 + SLOTS / 16 };
@@ -201,7 +201,7 @@ START_TEST(asking_of_much)
         fake_arrive(1, from_0, sizeof(from_0));
         for (int slot = 0; slot < SLOTS; slot++)
             ck_assert_uint_eq(fake_arrive(1, data, SLOT), SLOT);
-        fake_arrive(1, "", 0); /* it breaks off */
+        fake_arrive(1, "", 0); /* the client disconnects */
         ck_assert(fake_closed(1));
     }
     pass(MOST + PATIENCE);
@@ -212,7 +212,7 @@ START_TEST(asking_of_much)
 }
 END_TEST
 
-/* Its reply is not taken: nothing can be said any more. */
+/* A client that does not receive its reply is disconnected without a message. */
 START_TEST(deaf)
 {
     open_from(1, 1);
@@ -223,22 +223,22 @@ START_TEST(deaf)
 }
 END_TEST
 
-/* ---- Many ---------------------------------------------------------------------------------------------- */
+/* ---- Many clients -------------------------------------------------------------------------------------- */
 
 START_TEST(of_one_address)
 {
     for (int sock = 1; sock <= OF_ONE; sock++)
         open_from(sock, 1);
-    open_from(10, 2); /* another address is not concerned */
+    open_from(10, 2); /* another host is not affected */
     open_from(11, 1);
     for (int sock = 1; sock <= OF_ONE; sock++)
         ck_assert_ptr_null(fake_first(sock, EXS_EVT_SEND));
     ck_assert_ptr_null(fake_first(10, EXS_EVT_SEND));
     expect_told(11, "your address has 3 connections already");
-    begin_file(11, 1 << 20); /* is dropped */
+    begin_file(11, 1 << 20); /* is ignored */
     expect_open(11);
     ck_assert_uint_eq(inlets.store.files, 0);
-    ck_assert_uint_eq(fake_arrive(11, "", 0), 0); /* it ends */
+    ck_assert_uint_eq(fake_arrive(11, "", 0), 0); /* end of stream */
     ck_assert(fake_closed(11));
     ck_assert_uint_eq(fake_arrive(2, "", 0), 0);
     ck_assert(fake_closed(2));
@@ -247,7 +247,7 @@ START_TEST(of_one_address)
 }
 END_TEST
 
-/* What a host can have many of counts as one. */
+/* All addresses that one host may have count as one host. */
 START_TEST(of_one_host)
 {
     static const struct {
@@ -281,7 +281,7 @@ START_TEST(of_one_host)
 }
 END_TEST
 
-/* Nor does it get far by coming again and again. */
+/* A host that is refused again and again uses a bounded number of connections. */
 START_TEST(refused_again)
 {
     for (int sock = 1; sock <= OF_ONE + REFUSED + 100; sock++)
@@ -289,9 +289,9 @@ START_TEST(refused_again)
     ck_assert_int_eq(inlets.count, OF_ONE + REFUSED);
     for (int sock = OF_ONE + 1; sock <= OF_ONE + REFUSED; sock++)
         expect_told(sock, "your address");
-    /* They share their memory: one block for each that is served, and one. */
+    /* Refused connections share one block; each served connection has one. */
     ck_assert_int_eq(fake_regions, OF_ONE + 1);
-    /* Who ends makes room for the next at once, however many are still being told. */
+    /* A client that disconnects frees its place immediately, while other connections are being refused. */
     fake_arrive(1, "", 0);
     ck_assert(fake_closed(1));
     open_from(500, 1);
@@ -305,7 +305,7 @@ START_TEST(refused_again)
 }
 END_TEST
 
-/* Buffers of connections that are gone are given back, but for a few. */
+/* Buffers of closed connections are freed, except for BLOCKS_KEPT. */
 START_TEST(blocks_given_back)
 {
     enum { MANY = 200 };
@@ -322,7 +322,7 @@ START_TEST(blocks_given_back)
 }
 END_TEST
 
-/* Nothing is left of a connection that could not be made, wherever that failed. */
+/* If opening a connection fails at any step, all of its resources are released. */
 START_TEST(shortage)
 {
     fake_failing = ENOMEM;
@@ -334,9 +334,9 @@ START_TEST(shortage)
 }
 END_TEST
 
-/* ---- The end ------------------------------------------------------------------------------------------- */
+/* ---- Shutdown ------------------------------------------------------------------------------------------ */
 
-/* Who is between files is closed at once; who is in the midst of one may finish it, and begin no other. */
+/* A client between files is disconnected at once; a client within a file may finish it, but not start another one. */
 START_TEST(finish)
 {
     unsigned char bytes[TRANSFER_HEADER + 1 + TRANSFER_DIGEST], reply[256];
@@ -347,13 +347,13 @@ START_TEST(finish)
     open_from(2, 2);
     open_from(3, 3);
     ck_assert_uint_eq(fake_arrive(2, bytes, length - 1), length - 1);
-    ck_assert_uint_eq(fake_arrive(3, bytes, length), length); /* its reply is on its way */
+    ck_assert_uint_eq(fake_arrive(3, bytes, length), length); /* its reply is in flight */
     ck_assert_int_eq(inlets_finish(&inlets), 2);
     ck_assert_ptr_nonnull(fake_first(1, EXS_EVT_CLOSE));
     expect_open(2);
     expect_open(3);
     ck_assert_uint_eq(fake_arrive(2, bytes + length - 1, 1), 1);
-    ck_assert_uint_eq(fake_arrive(2, bytes, length), length); /* the next one */
+    ck_assert_uint_eq(fake_arrive(2, bytes, length), length); /* the next file */
     for (int sock = 2; sock <= 3; sock++) {
         expect_open(sock);
         ck_assert_int_ge(fake_sent(sock, reply, sizeof(reply)), TRANSFER_REPLY);
@@ -366,7 +366,7 @@ START_TEST(finish)
 }
 END_TEST
 
-/* Its accept was done, and the event of that on its way: it says nothing, and is not waited for. */
+/* A connection whose accept event arrives during the shutdown is closed, and the server does not wait for its data. */
 START_TEST(comes_at_the_end)
 {
     ck_assert_int_eq(inlets_finish(&inlets), 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Files that exs-serve gives: to clients that want two at once, take slowly or nothing, go meanwhile, or are
- * there when it ends. */
+/* test_inlet_giving.c - tools/files/inlet.h: sending of files to clients that request two at once, receive slowly or
+ * not at all, disconnect during the transfer, or are connected at the shutdown. */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include "inlet_fixture.h"
 #include "tools/files/giving.h"
 
-enum { LENGTH = 2 << 20, PIECE = 16 << 10 }; /* what RATE and PATIENCE make of a piece */
+enum { LENGTH = 2 << 20, PIECE = 16 << 10 }; /* PIECE: bytes of a piece, from RATE and PATIENCE */
 
 static void make_file(uint64_t size)
 {
@@ -24,7 +24,7 @@ static void make_file(uint64_t size)
     inlets.store.limits.gives = true;
 }
 
-/* Wants it, and says that it has so much of it, of this digest. */
+/* Requests the file, and claims to have `there` bytes with this digest. */
 static void want(int sock, uint64_t there, const unsigned char digest[TRANSFER_DIGEST])
 {
     struct transfer_header header = {.version = TRANSFER_WANTS, .name_length = 4, .size = there};
@@ -36,7 +36,7 @@ static void want(int sock, uint64_t there, const unsigned char digest[TRANSFER_D
     ck_assert_uint_eq(fake_arrive(sock, bytes, sizeof(bytes)), sizeof(bytes));
 }
 
-/* The same, and has it, or says so. */
+/* Like want(), with the digest of the file's first bytes. */
 static void want_file(int sock, uint64_t there)
 {
     static unsigned char zeros[LENGTH];
@@ -50,7 +50,7 @@ static void want_file(int sock, uint64_t there)
     want(sock, there, digest);
 }
 
-/* What the client takes next; bytes. */
+/* Completes the next sendfile. Returns its bytes. */
 static size_t take(int sock)
 {
     static unsigned char bytes[LENGTH];
@@ -70,7 +70,7 @@ static int count_sendfiles(int sock)
     return count;
 }
 
-/* As many pieces are under way as may be, to the end; then the next file may be asked for. */
+/* The maximum number of pieces is in flight until the end; then the next file may be requested. */
 START_TEST(given)
 {
     make_file(LENGTH);
@@ -92,7 +92,7 @@ START_TEST(given)
 }
 END_TEST
 
-/* Asking for more while something comes: later. */
+/* A request during the transfer of another file is answered after that. */
 START_TEST(wants_two)
 {
     make_file(LENGTH);
@@ -121,7 +121,7 @@ START_TEST(takes_nothing)
 }
 END_TEST
 
-/* Who takes as much as it must may take as long as that takes, and who takes less may not. */
+/* A client that receives at the minimum rate has no other time limit; a slower one is disconnected. */
 START_TEST(takes_slowly)
 {
     make_file(LENGTH);
@@ -142,7 +142,7 @@ START_TEST(takes_slowly)
 }
 END_TEST
 
-/* Who has something is looked at by turns, a piece each; it is not slow meanwhile, whatever that takes. */
+/* The parts of clients that resume are read in turn, a piece each. In the meantime these clients do not time out. */
 START_TEST(readers)
 {
     make_file(LENGTH);
@@ -158,14 +158,14 @@ START_TEST(readers)
         ck_assert_int_eq(count_sendfiles(2), turn > 5);
         pass(PATIENCE / 3);
         if (turn == 2)
-            ck_assert(fake_arrive(3, "", 0) == 0); /* it half closes, and waits on */
+            ck_assert(fake_arrive(3, "", 0) == 0); /* it shuts down its direction, and still waits */
         inlets_read(&inlets);
         ck_assert_int_eq(asked_again, turn < 6 ? turn + 1 : 6);
     }
     ck_assert_uint_eq(take(1), TRANSFER_REPLY + TRANSFER_COMING + TRANSFER_DIGEST);
     ck_assert_uint_eq(take(2), TRANSFER_REPLY + TRANSFER_COMING + TRANSFER_DIGEST);
     ck_assert_uint_eq(take(3), TRANSFER_REPLY + TRANSFER_COMING + 1 + TRANSFER_DIGEST);
-    inlets_read(&inlets); /* nobody waits */
+    inlets_read(&inlets); /* no client waits */
     ck_assert_int_eq(asked_again, 6);
 }
 END_TEST
@@ -176,7 +176,7 @@ static void break_off(int sock)
     ck_assert(fake_closed(sock));
 }
 
-/* A reader that goes is none any more. */
+/* A client that disconnects is removed from the list of readers. */
 START_TEST(reader_goes)
 {
     make_file(LENGTH);
@@ -201,8 +201,8 @@ static void begin_to_read(int sock, unsigned host)
     ck_assert_ptr_null(fake_first(sock, EXS_EVT_SEND));
 }
 
-/* A few bytes that nobody takes anything for don't keep the disk busy for ever: what a host has had read is
- * limited, until it is forgiven, was not read after all, or as much was taken. */
+/* The bytes read for a host are limited, so that it cannot keep the disk busy by requests of a few bytes. Its debt
+ * decreases with time, by bytes that were not read after all, and by bytes that it fetches. */
 START_TEST(readers_owe)
 {
     static const unsigned char wrong[TRANSFER_DIGEST];
@@ -233,7 +233,7 @@ START_TEST(readers_owe)
 }
 END_TEST
 
-/* Lines about files that are given are as few as those of failures. */
+/* Lines about sent files have the same rate limit as those about failures. */
 START_TEST(given_lines)
 {
     FILE *out = tmpfile();
@@ -254,11 +254,11 @@ START_TEST(given_lines)
     while (fgets(line, sizeof(line), out) != NULL)
         count += strstr(line, count < LINES_BURST ? "file: gave 0 bytes" : "gave 900 more files") != NULL;
     ck_assert_int_eq(count, LINES_BURST + 1);
-    expect_open(1); /* small files, but many */
+    expect_open(1); /* many small files */
 }
 END_TEST
 
-/* Small files that were asked for together are sent together, up to the first one that does not fit. */
+/* Small files that were requested together are sent together, up to the first one that does not fit. */
 START_TEST(given_together)
 {
     enum { SIZE = 50000, COUNT = 5 };
@@ -294,7 +294,7 @@ START_TEST(shortage_of_giving)
 }
 END_TEST
 
-/* Who is given something gets all of it. */
+/* At the shutdown a client that is receiving a file gets all of it. */
 START_TEST(finish_giving)
 {
     make_file(LENGTH);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What exs-serve says of its connections: how many lines, with which time in front, and of which file. */
+/* test_inlet_lines.c - the lines that exs-serve prints about its connections: their number, their time, and the name of
+ * the file. */
 #include <check.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,11 +24,11 @@ START_TEST(lines)
     ck_assert_int_eq(count_said("exs-serve: 900 more lines suppressed"), 1);
     for (int i = 0; i < 1000; i++)
         inlets_say(&inlets, "another %d", i);
-    ck_assert_int_eq(count_said("exs-serve: another"), LINES_PERIOD); /* one for each second */
+    ck_assert_int_eq(count_said("exs-serve: another"), LINES_PERIOD); /* one a second */
 }
 END_TEST
 
-/* The time is in front, but not where a journal has one of its own. */
+/* Lines begin with the time, except in the journal, which records the time itself. */
 START_TEST(times)
 {
     struct stat status;
@@ -37,7 +38,7 @@ START_TEST(times)
     ck_assert_int_eq(count_said("+0000 exs-serve: told"), 1);
     ck_assert_int_eq(fstat(STDERR_FILENO, &status), 0);
     snprintf(journal, sizeof(journal), "%ju:%ju", (uintmax_t)status.st_dev, (uintmax_t)status.st_ino + 1);
-    setenv("JOURNAL_STREAM", journal, 1); /* another one's */
+    setenv("JOURNAL_STREAM", journal, 1); /* of another stream */
     inlets_say(&inlets, "told");
     ck_assert_int_eq(count_said("+0000 exs-serve: told"), 2);
     snprintf(journal, sizeof(journal), "%ju:%ju", (uintmax_t)status.st_dev, (uintmax_t)status.st_ino);
@@ -59,7 +60,7 @@ static void say(int sock, enum transfer_version version, uint64_t size, const ch
     fake_arrive(sock, bytes, TRANSFER_HEADER + header.name_length);
 }
 
-/* What was refused, or not given, by its name, if that is known. */
+/* A refusal names the file, if its name is known. */
 START_TEST(refusals)
 {
     say(1, TRANSFER_DETAILED, UINT64_C(2) << 30, "large");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The server's side of the file transfer, without a network: pieces of every size, and bytes nobody should
- * send. */
+/* test_intake.c - tools/files/intake.h without a network: bytes that arrive in pieces of any size, and invalid
+ * bytes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -58,7 +58,7 @@ START_TEST(names)
 }
 END_TEST
 
-/* Byte, value: what a header must not say. */
+/* Offsets and values of bytes that make a header invalid. */
 static const struct {
     size_t at;
     unsigned char value;
@@ -114,7 +114,7 @@ START_TEST(longest_name)
     for (int i = TRANSFER_NAME_MAX; i < TRANSFER_PATH_MAX; i += TRANSFER_NAME_MAX + 1)
         name[i] = '/';
     m = compose(name, TRANSFER_PATH_MAX, "x", 1);
-    m.bytes[TRANSFER_HEADER] = 'm'; /* what is there already is no folder */
+    m.bytes[TRANSFER_HEADER] = 'm'; /* the existing name is not that of a folder */
     feed(&m, 100);
     expect_reply(TRANSFER_STORED);
     m = compose(name, TRANSFER_PATH_MAX + 1, "x", 1);
@@ -136,7 +136,7 @@ END_TEST
 
 /* ---- Details ------------------------------------------------------------------------------------------- */
 
-/* What comes by bits that make others out of who runs it, and what the server's umask takes, is not kept. */
+/* Set-user-ID and similar bits, and permissions that the server's umask masks, are not stored. */
 START_TEST(details)
 {
     static const struct {
@@ -149,7 +149,8 @@ START_TEST(details)
 
     store.mask = rows[_i].mask;
     ck_assert_uint_eq(intake_feed(&intake, m.bytes, m.length - 1), m.length - 1);
-    ck_assert_uint_eq(status_of(".exs-0.part").st_mode, S_IFREG | 0600); /* nobody's before it is whole */
+    ck_assert_uint_eq(status_of(".exs-0.part").st_mode,
+                      S_IFREG | 0600); /* no other user may read it before it is complete */
     intake_feed(&intake, m.bytes + m.length - 1, 1);
     expect_reply(TRANSFER_STORED);
     struct stat status = status_of("file");
@@ -159,7 +160,7 @@ START_TEST(details)
 }
 END_TEST
 
-/* A client of the first release has no details, nor folders. */
+/* Version 1 has neither details nor folders. */
 START_TEST(version_1)
 {
     struct message m = as_version_1(compose("file", 4, "data", 4)),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where the server puts files: names with folders, what is in the way, and folders that change meanwhile. */
+/* test_intake_folders.c - where the server stores files: names with folders, existing names, and folders that change
+ * during a transfer. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -12,12 +13,12 @@
 
 #include "conversation.h"
 
-/* ---- A peer that goes on writing into what it has sent, and a folder that is not what it was ----------- */
+/* ---- A peer that changes data after sending them, and a folder that changes ---------------------------- */
 
-static void *still_writable; /* what a peer may write to at any time: it does when a file is written */
-static bool excl_is_ignored; /* as on file systems that know no O_EXCL */
+static void *still_writable; /* memory that the peer changes while pwrite() runs; or NULL */
+static bool excl_is_ignored; /* like a file system without O_EXCL */
 
-/* In place of libc's. */
+/* Replaces the function of the C library. */
 ssize_t pwrite(int fd, const void *data, size_t length, off_t offset)
 {
     if (still_writable != NULL)
@@ -36,7 +37,7 @@ int openat(int directory, const char *path, int flags, ...)
     return (int)syscall(SYS_openat, directory, path, excl_is_ignored ? flags & ~O_EXCL : flags, mode);
 }
 
-static int synced, sync_fails; /* calls; which of them */
+static int synced, sync_fails; /* number of calls of fsync(); number of the call that fails */
 
 int fsync(int fd)
 {
@@ -53,7 +54,7 @@ START_TEST(folders)
     struct message cut = compose("x/y", 3, "data", 4), again = compose("a/b/c/file", 10, "again", 5);
 
     intake_feed(&intake, deep.bytes, deep.length - 1);
-    expect_absent("a"); /* until there is a file for it */
+    expect_absent("a"); /* not created before a file needs it */
     intake_feed(&intake, deep.bytes + deep.length - 1, 1);
     expect_reply(TRANSFER_STORED);
     expect_stored("a/b/c/file", "deep", 4);
@@ -63,15 +64,14 @@ START_TEST(folders)
     feed(&again, again.length);
     expect_reply(TRANSFER_STORED);
     expect_stored("a/b/c/file", "again", 5);
-    ck_assert_uint_eq(store.files, 3 + 3); /* with their folders */
+    ck_assert_uint_eq(store.files, 3 + 3); /* files and their folders */
     cut.bytes[cut.digest_at] ^= 1;
     expect_refused(&cut, TRANSFER_DIFFERS);
     expect_absent("x");
 }
 END_TEST
 
-/* A link, to a folder or to nowhere, or a file, is where a folder would have to be, from the beginning or
- * since. */
+/* A component of the path is a link, to a folder or dangling, or a file, from the start or since the transfer began. */
 START_TEST(no_folder)
 {
     struct message m = compose("a/b/file", 8, "data", 4);
@@ -93,7 +93,7 @@ START_TEST(no_folder)
         feed(&m, m.length);
         expect_reply(TRANSFER_FAILED);
     } else {
-        intake_feed(&intake, m.bytes, m.data_at); /* before its data is sent */
+        intake_feed(&intake, m.bytes, m.data_at); /* before its data are sent */
         expect_reply(TRANSFER_FAILED);
     }
     expect_absent("outside/file");
@@ -118,7 +118,7 @@ START_TEST(too_many_folders)
 }
 END_TEST
 
-/* Folders that are made count as files do. */
+/* Created folders count against the limit on files. */
 START_TEST(folders_limit)
 {
     struct message m = compose("a/b/c/d", 7, "x", 1);
@@ -128,7 +128,7 @@ START_TEST(folders_limit)
     ck_assert_msg(strstr(intake_text(&intake), "exs-serve -n") != NULL, "said: %s", intake_text(&intake));
     expect_reply(TRANSFER_FAILED);
     expect_absent("a/b/c");
-    ck_assert_uint_eq(store.files, 2); /* a and b are there */
+    ck_assert_uint_eq(store.files, 2); /* a and b were created */
 }
 END_TEST
 
@@ -146,15 +146,15 @@ START_TEST(targets)
     ck_assert_int_eq(symlinkat("folder", store.directory, "into"), 0);
     feed(&into, into.length);
     expect_reply(TRANSFER_STORED);
-    expect_stored("into", "data", 4); /* the link, whatever it led to */
+    expect_stored("into", "data", 4); /* replaces the link, not its target */
     intake_feed(&intake, m.bytes, m.data_at);
     ck_assert_msg(strstr(intake_text(&intake), "directory") != NULL, "said: %s", intake_text(&intake));
     expect_reply(TRANSFER_FAILED);
 }
 END_TEST
 
-/* A pipe is somebody's: it stays what it is, whether it was there before the file or came while that did, and
- * the client is told before it has sent its data, if it can be. */
+/* A pipe is not replaced, whether it existed before the transfer or was created during it. If possible, the client is
+ * refused before it sends its data. */
 START_TEST(no_file)
 {
     struct message m = compose("pipe", 4, "data", 4);
@@ -197,7 +197,7 @@ START_TEST(directory)
 }
 END_TEST
 
-/* What is stored is what the digest was made of, whatever becomes of the bytes that came. */
+/* The stored bytes are those that were hashed, even if the client changes the received bytes. */
 START_TEST(changed_after_hashing)
 {
     struct message m = compose("file", 4, "steady", 6);
@@ -219,7 +219,7 @@ static void expect_untouched(const char *name)
     expect_stored(name, "", 0);
 }
 
-/* Somebody else's file has the temporary name: the file that comes gets another one. */
+/* If the temporary name belongs to another program's file, the server uses another name. */
 START_TEST(temporary_exists)
 {
     close(openat(store.directory, ".exs-0.part", O_CREAT | O_WRONLY, 0600));
@@ -231,8 +231,8 @@ START_TEST(temporary_exists)
 }
 END_TEST
 
-/* A server on another host, whose lock is another one, has removed it, and perhaps begun a file under that
- * name: that one is not stored in its place. */
+/* A server on another host, to which the lock does not extend, has removed the temporary file, and may have created one
+ * with the same name. The server must not rename that one. */
 START_TEST(temporary_is_anothers)
 {
     struct message m = compose("file", 4, "data", 4);
@@ -252,7 +252,7 @@ START_TEST(temporary_is_anothers)
 }
 END_TEST
 
-/* A link has it, to a file elsewhere, on a file system that doesn't see that by itself. */
+/* The temporary name is a link to a file elsewhere, on a file system without O_EXCL. */
 START_TEST(temporary_is_link)
 {
     close(openat(store.directory, "mine", O_CREAT | O_WRONLY, 0600));
@@ -263,7 +263,7 @@ START_TEST(temporary_is_link)
 }
 END_TEST
 
-/* With -y it is on the disk before that is said, and so are the folders that lead to it. */
+/* With -y the file and the folders on its path are on the disk before the reply. */
 START_TEST(syncs)
 {
     struct message m = compose("a/b/file", 8, "data", 4);
@@ -278,7 +278,7 @@ START_TEST(syncs)
         expect_absent("a");
     else
         expect_stored("a/b/file", "data", 4);
-    ck_assert_uint_eq(store.bytes, _i == FILE_FIRST ? 0 : 4); /* what is there counts */
+    ck_assert_uint_eq(store.bytes, _i == FILE_FIRST ? 0 : 4); /* bytes of stored files count */
     ck_assert_uint_eq(store.files, _i == FILE_FIRST ? 0 : 3);
     m = compose("other", 5, "data", 4);
     store.limits.syncs = false;
@@ -290,7 +290,7 @@ START_TEST(syncs)
 }
 END_TEST
 
-/* Longer than what is copied at once. */
+/* A file that is longer than the copy buffer. */
 START_TEST(long_file)
 {
     enum { SIZE = 1 << 20, MORE = 77 };
@@ -313,7 +313,7 @@ START_TEST(long_file)
         for (size_t done = 0; done < length;)
             done += intake_feed(&intake, bytes + done, length - done < piece ? length - done : piece);
         expect_reply(TRANSFER_STORED);
-        /* The header says no mode, so its owner may not read it. */
+        /* The mode in the header is 0, so the owner could not read the file. */
         ck_assert_int_eq(fchmodat(store.directory, "long", 0600, 0), 0);
         int fd = openat(store.directory, "long", O_RDONLY);
         unsigned char *stored = malloc(header.size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Files that were broken off, which the server keeps and goes on with, and its limits. */
+/* test_intake_kept.c - unfinished files that the server keeps and resumes, and its limits. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,10 +12,10 @@
 
 #include "conversation.h"
 
-static int failing; /* an errno, with which the next of these ends that is to fail */
+static int failing; /* errno with which the next call that shall fail does so */
 static bool write_fails, rename_fails;
 
-/* In place of libc's. */
+/* Replaces the function of the C library. */
 ssize_t pwrite(int fd, const void *data, size_t length, off_t offset)
 {
     if (!write_fails)
@@ -34,12 +34,12 @@ int renameat(int from, const char *name, int to, const char *other)
     return -1;
 }
 
-/* ---- Files that were broken off ------------------------------------------------------------------------ */
+/* ---- Unfinished files ---------------------------------------------------------------------------------- */
 
 static const struct transfer_header asking = {
     .asks = true, .mode = 0640, .seconds = 1000000000, .nanoseconds = 5};
 
-/* Asks as the message does; where the server would go on. */
+/* Sends the header and name with TRANSFER_ASKS. Returns the offset at which the server would resume. */
 static uint64_t ask(const struct message *m)
 {
     struct transfer_reply reply;
@@ -80,7 +80,7 @@ static void hang_up(void)
     ck_assert_int_eq(intake_open(&intake, &store, &client), 0);
 }
 
-/* So many bytes of the message's data come, and no more. */
+/* Sends this number of bytes of the message's data, then disconnects. */
 static void break_off(const struct message *m, size_t bytes)
 {
     store.limits.keep = 10;
@@ -108,7 +108,7 @@ START_TEST(go_on)
 }
 END_TEST
 
-/* The client's file has changed since. */
+/* The client's file was changed since the first attempt. */
 START_TEST(go_on_from_0)
 {
     struct message m = compose_with(&asking, "file", 4, "0123456789", 10);
@@ -137,7 +137,7 @@ START_TEST(go_on_elsewhere)
 }
 END_TEST
 
-/* A client of another host neither learns of what is kept nor takes it away, though it knows name, size and time. */
+/* A client on another host that knows name, size and time of a kept file can neither detect nor take it. */
 START_TEST(another_host)
 {
     struct sockaddr_in *address = (struct sockaddr_in *)&client;
@@ -150,7 +150,7 @@ START_TEST(another_host)
     hang_up();
     ck_assert_int_eq(store.kept_count, 1);
     address->sin_addr.s_addr = htonl(0x0a000001);
-    address->sin_port = htons(1); /* a host's connections differ in this */
+    address->sin_port = htons(1); /* connections of one host differ in the port */
     ck_assert_uint_eq(ask(&m), 7);
     say_offset(7);
     say_rest(&m, 7, 0);
@@ -159,7 +159,7 @@ START_TEST(another_host)
 }
 END_TEST
 
-/* Of another size or time it is another file; and two don't get the same. */
+/* A file of another size or time is a different file; two clients do not get the same kept file. */
 START_TEST(another_file)
 {
     struct transfer_header later = asking;
@@ -178,12 +178,12 @@ START_TEST(another_file)
     hang_up();
     ck_assert_uint_eq(ask(&same), 7);
     ck_assert_int_eq(store.kept_count, 0);
-    hang_up(); /* at once, and it is kept again */
+    hang_up(); /* the file is kept again */
     ck_assert_uint_eq(ask(&same), 7);
 }
 END_TEST
 
-/* What was sent wrong is not kept, nor what nobody asked for, nor for longer than it may be. */
+/* A file with a wrong digest, or without TRANSFER_ASKS, is not kept; a kept file is removed after its time. */
 START_TEST(not_kept)
 {
     struct message m = compose_with(&asking, "file", 4, "0123456789", 10),
@@ -215,7 +215,7 @@ START_TEST(not_kept)
 }
 END_TEST
 
-/* Being too slow is no reason to lose it. */
+/* The file of a client that was disconnected because it was slow is kept. */
 START_TEST(turned_out)
 {
     struct message m = compose_with(&asking, "file", 4, "0123456789", 10);
@@ -231,7 +231,7 @@ START_TEST(turned_out)
 }
 END_TEST
 
-/* What is kept takes nothing from others: of bytes, of files, of descriptors. */
+/* Kept files are dropped when other files need their bytes, places or descriptors. */
 START_TEST(kept_gives_way)
 {
     struct message m = compose_with(&asking, "file", 4, "0123456789", 10),
@@ -261,7 +261,7 @@ START_TEST(kept_gives_way)
 }
 END_TEST
 
-/* A header alone, of however much, takes nothing from others. */
+/* A header alone, of a file of any size, does not drop kept files. */
 START_TEST(kept_until_data_comes)
 {
     struct message m = compose_with(&asking, "file", 4, "0123456789", 10),
@@ -281,7 +281,7 @@ START_TEST(kept_until_data_comes)
 }
 END_TEST
 
-/* Nor do many that are broken off at once drive out what is longer. */
+/* Many short unfinished files do not displace longer ones. */
 START_TEST(longest_are_kept)
 {
     struct message m = compose_with(&asking, "file", 4, "0123456789", 10), shorter;
@@ -303,7 +303,7 @@ START_TEST(longest_are_kept)
 }
 END_TEST
 
-/* What is there of it counts once. */
+/* The kept bytes of a resumed file count once against the limits. */
 START_TEST(go_on_within_limits)
 {
     struct message m = compose_with(&asking, "file", 4, "0123456789", 10);
@@ -324,7 +324,7 @@ static void expect_text(const char *part)
     ck_assert_msg(strstr(intake_text(&intake), part) != NULL, "said: %s", intake_text(&intake));
 }
 
-/* Refused before its data comes, as nobody need send what will not be taken. */
+/* A file beyond a limit is refused before the client sends its data. */
 START_TEST(file_limit)
 {
     struct message m = compose("most", 4, "12345", 5), more = compose("more", 4, "123456", 6);
@@ -347,7 +347,7 @@ START_TEST(total_limit)
     store.limits.total = 8;
     feed(&m, m.length);
     expect_reply(TRANSFER_STORED);
-    cut.bytes[cut.digest_at] ^= 1; /* what is not stored is not counted */
+    cut.bytes[cut.digest_at] ^= 1; /* a file that is not stored does not count */
     feed(&cut, cut.length);
     expect_reply(TRANSFER_DIFFERS);
     ck_assert_uint_eq(store.bytes, 5);
@@ -361,7 +361,8 @@ START_TEST(total_limit)
 }
 END_TEST
 
-/* Two that fit one by one: the second to write what is left is refused in the middle, the first is stored. */
+/* Two files that each fit, but not together: the second to use the remaining space is refused during its transfer, the
+ * first is stored. */
 START_TEST(total_limit_meanwhile)
 {
     struct message m = compose("one", 3, "12345", 5), other = compose("two", 3, "123456", 6);
@@ -402,8 +403,8 @@ START_TEST(count_limit)
 }
 END_TEST
 
-/* The disk is full before the server's limits are reached, or its user has no more of it: what is kept gives
- * way to that, too, and then it is told as what it is. */
+/* The disk or the user's quota is full before the server's limits are reached: kept files are dropped; then the client
+ * gets the error of the disk. */
 START_TEST(disk_limit)
 {
     struct message m = compose_with(&asking, "file", 4, "0123456789", 10),
@@ -428,7 +429,7 @@ START_TEST(disk_limit)
 }
 END_TEST
 
-/* Without a limit of its own a file has that of all, and whoever is refused is told of that one. */
+/* Without a limit on one file, that on all files applies, and a refusal names it. */
 START_TEST(no_file_limit)
 {
     struct message m = compose("most", 4, "12345", 5), more = compose("more", 4, "123456", 6);
@@ -444,7 +445,7 @@ START_TEST(no_file_limit)
 }
 END_TEST
 
-/* Half of what is free, unless told. */
+/* The default limit on all files is the free space, except a reserve. */
 START_TEST(limits_by_default)
 {
     const struct store_limits none = {.files = 1};
@@ -458,7 +459,7 @@ START_TEST(limits_by_default)
     left = left > reserve ? left - reserve : 0;
     store_close(&store);
     ck_assert_int_eq(store_open(&store, folder, &none), 0);
-    ck_assert_uint_ge(store.limits.total, left / 2); /* other programs use the disk, too */
+    ck_assert_uint_ge(store.limits.total, left / 2); /* not exact, because other programs use the disk, too */
     ck_assert_uint_le(store.limits.total, left + (64 << 20));
 }
 END_TEST

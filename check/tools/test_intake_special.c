@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_intake_special.c - links, folders and hidden names that arrive at the server or are listed by it, from clients of
- * this release and of release 2.1. */
+/* test_intake_special.c - links, folders and hidden names that the server receives or lists, with clients of this
+ * release and of release 2.1. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ static void expect_link(const char *name, const char *want)
                   "%s is not a link to %s", name, want);
 }
 
-/* The client sends it byte by byte, or all at once. */
+/* A client sends a link byte by byte, or all at once. */
 START_TEST(links)
 {
     struct message m = compose_link("sub/link", "../../outside", 13), again = compose_link("sub/link", "x", 1);
@@ -37,14 +37,14 @@ START_TEST(links)
     expect_reply(TRANSFER_STORED);
     expect_link("sub/link", "../../outside");
     ck_assert_int_eq(status_of("sub").st_mode & 0777, 0777 & ~store.mask);
-    ck_assert_uint_eq(store.files, 2); /* the folder counts, too */
+    ck_assert_uint_eq(store.files, 2); /* the link and its folder */
     feed(&again, again.length);
     expect_reply(TRANSFER_STORED);
     expect_link("sub/link", "x");
 }
 END_TEST
 
-/* A file never goes through a link, whether that came before or is in its place. */
+/* A file is never stored through a link, whether the link is a component of its path or has its name. */
 START_TEST(link_leads_nowhere)
 {
     struct message m = compose_link("link", "..", 2), through = compose("link/file", 9, "data", 4);
@@ -70,7 +70,7 @@ START_TEST(link_leads_nowhere)
 }
 END_TEST
 
-/* A byte of 0 in a target, no target, one that is too long, both flags, and a folder with data. */
+/* Invalid: a 0 byte in a target, no target, a target that is too long, both flags, and a folder with data. */
 START_TEST(bad_links)
 {
     static const char long_target[5000] = "x";
@@ -120,7 +120,8 @@ START_TEST(never_names)
 }
 END_TEST
 
-/* A folder needs no option. It keeps the set-group-ID bit that it has from above, and its owner all permissions. */
+/* A folder needs no option. It keeps the set-group-ID bit inherited from its parent, and its owner has all
+ * permissions. */
 START_TEST(folders)
 {
     struct transfer_header closed = a_folder;
@@ -158,7 +159,7 @@ END_TEST
 
 static char listed[512];
 
-/* What a client of this version gets as the list of the directory; order is the file system's. */
+/* Gets the list of the directory in this version. The file system determines its order. */
 static void list(enum transfer_version version, uint64_t wants)
 {
     struct transfer_header header = {.version = version, .name_length = 1, .size = wants}, details;
@@ -194,7 +195,7 @@ static bool has_entry(const char *entry)
     return strstr(listed, entry) != NULL;
 }
 
-/* A client of release 2.1 would understand neither a link nor a hidden name; one of this release says what it wants. */
+/* A client of release 2.1 supports neither links nor hidden names; a client of this release requests them. */
 START_TEST(lists)
 {
     struct message file = compose("file", 4, "data", 4), dot = compose(".dot", 4, "data", 4);
@@ -211,7 +212,7 @@ START_TEST(lists)
 }
 END_TEST
 
-/* A client must not take a part for all. */
+/* A request for all is refused if the server would send a part only. */
 START_TEST(wants_too_much)
 {
     struct transfer_header header = {.version = TRANSFER_WANTS_LINKS, .name_length = 1, .size = TRANSFER_ALL};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What exs-put makes of a server that lies, and what both programs show of another one's text. */
+/* test_outlet.c - tools/files/outlet.h: invalid replies of a server, and filtering of text from another program. */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -66,10 +66,10 @@ START_TEST(texts_are_filtered_alike)
                                             "gr\xc3\xbc\xc3\x9f dich \xe2\x82\xac \xf0\x9f\x98\x80"},
                                            {"\x7f\x01\x1f\xc2\x80\xc2\x9f\xc2\xa0", "?????\xc2\xa0"},
                                            {"\xff\xfe\x80", "???"},
-                                           {"\xc0\xaf\xe0\x80\xaf", "?????"}, /* longer than need be */
+                                           {"\xc0\xaf\xe0\x80\xaf", "?????"}, /* overlong encodings */
                                            {"\xed\xa0\x80", "?"},             /* half of a surrogate pair */
-                                           {"\xf4\x90\x80\x80", "????"},      /* beyond the last */
-                                           {"\xe2\x82", "??"},                /* cut */
+                                           {"\xf4\x90\x80\x80", "????"},      /* above the last code point */
+                                           {"\xe2\x82", "??"},                /* truncated */
                                            {"\xe2\x82z\xe2\x81\xa6", "??z?"}};
     char text[64];
 
@@ -83,13 +83,13 @@ START_TEST(no_reply)
 {
     compose(TRANSFER_STORED, "stored");
     answer[_i] ^= 0x80;
-    expect_failure(_i == 7  ? "it closed the connection" /* more text than came */
+    expect_failure(_i == 7  ? "it closed the connection" /* the text is shorter than announced */
                    : _i < 8 ? "is this an exs-serve?"
                             : "the digests differ");
 }
 END_TEST
 
-/* The header that was sent: its version is the status of a refusal. */
+/* The server echoes the client's header, whose version equals the status of a refusal. */
 START_TEST(sent_back)
 {
     const struct transfer_header header = {
@@ -117,7 +117,7 @@ START_TEST(cut_reply)
 }
 END_TEST
 
-/* A server that has gone may have said why. */
+/* The server has sent a reason before it closed the connection. */
 START_TEST(told_before_the_end)
 {
     compose(TRANSFER_REFUSED, "the disk is full");
@@ -129,8 +129,7 @@ START_TEST(told_before_the_end)
 }
 END_TEST
 
-/* What a server may say of a file that was broken off: more than there is, something else, or the end at once.
- */
+/* Replies to a request to resume: more bytes than the file has, another reply, or the final reply immediately. */
 START_TEST(asked)
 {
     static const struct {
@@ -151,7 +150,7 @@ START_TEST(asked)
     transfer_put_offset(answer + TRANSFER_REPLY, rows[_i].there);
     fake_stream_left = TRANSFER_REPLY + TRANSFER_OFFSET;
     expect_failure(rows[_i].want);
-    ck_assert_uint_eq(outlet.resumed, 0); /* the digest was wrong */
+    ck_assert_uint_eq(outlet.resumed, 0); /* because the digests differed */
 }
 END_TEST
 
@@ -176,7 +175,7 @@ static void count_vector(void)
         most_outstanding = outstanding;
 }
 
-/* A file of many pieces, and a server that wants it from its beginning, and then answers with `answer`. */
+/* Composes the replies to a file of many pieces: the server has no part of it, and at the end sends `answer`. */
 static void compose_large(void)
 {
     const struct transfer_reply go = {.status = TRANSFER_GO, .text_length = TRANSFER_OFFSET};
@@ -192,7 +191,7 @@ static void compose_large(void)
     sent_vectors = most_outstanding = 0;
 }
 
-/* Whoever is refused in the midst of a large file does not send the rest of it; who is not, does. */
+/* A client that is refused during a large file does not send the rest; a client that is not refused does. */
 START_TEST(refused_meanwhile)
 {
     static const struct {
@@ -202,8 +201,8 @@ START_TEST(refused_meanwhile)
         const char *want;
     } rows[] = {
         {TRANSFER_FAILED, true, 2, "the server did not take it: the disk is full"},
-        {TRANSFER_STORED, true, 2, "the server answered too early"}, /* with what was there as its digest */
-        {TRANSFER_GO, true, 2, "is this an exs-serve?"},             /* with such a text */
+        {TRANSFER_STORED, true, 2, "the server answered too early"}, /* its digest is that of the part */
+        {TRANSFER_GO, true, 2, "is this an exs-serve?"},             /* with a text of this length */
         {TRANSFER_FAILED, false, 10, "the server did not take it: the disk is full"}};
 
     compose((enum transfer_status)rows[_i].status, "the disk is full");
@@ -215,7 +214,7 @@ START_TEST(refused_meanwhile)
 }
 END_TEST
 
-/* A long path carries several pieces at a time. */
+/* Several pieces are in flight at a time. */
 START_TEST(pieces_overlap)
 {
     compose(TRANSFER_REFUSED, "no");
@@ -226,13 +225,13 @@ START_TEST(pieces_overlap)
 }
 END_TEST
 
-/* A piece can't be started, or fails while others are outstanding: no event is left over, and the reason is the first
- * one. */
+/* A piece cannot be started, or fails while others are outstanding: all events are removed, and the first error is
+ * reported. */
 START_TEST(a_piece_fails)
 {
     static const struct {
         int error,
-            after; /* calls that succeed: header, reply, its text, queue; 4 pieces; events and pieces in turn */
+            after; /* calls that succeed: header, reply, its text, queue; 4 pieces; events and pieces alternately */
         const char *want;
     } rows[] = {{ENOMEM, 3, "exs_qcreate: Cannot allocate memory"},
                 {EPIPE, 4, "the server did not take it: the disk is full"},
@@ -252,7 +251,7 @@ START_TEST(a_piece_fails)
 }
 END_TEST
 
-/* A small file is not asked about. */
+/* A small file is sent without asking for an offset. */
 START_TEST(not_asked)
 {
     const struct transfer_reply reply = {.status = TRANSFER_GO, .text_length = TRANSFER_OFFSET};
@@ -263,7 +262,7 @@ START_TEST(not_asked)
 }
 END_TEST
 
-/* What was found in a folder is another thing when its turn comes: a link, there or on the way, or a pipe. */
+/* A file found in a folder was replaced before it is sent: by a link, at its name or on its path, or by a pipe. */
 START_TEST(replaced_meanwhile)
 {
     static char top[] = "outlet-tree-XXXXXX";
@@ -292,7 +291,7 @@ START_TEST(replaced_meanwhile)
 }
 END_TEST
 
-/* A server does not keep who was silent while standard input came, say: then it is another conversation. */
+/* A server closes an idle connection, for example while the client reads standard input: the client connects again. */
 START_TEST(quiet_for_long)
 {
     static struct sockaddr_in somewhere = {.sin_family = AF_INET};
@@ -307,7 +306,7 @@ START_TEST(quiet_for_long)
 }
 END_TEST
 
-/* Each conversation has the limit of -t, or none. */
+/* Each connection has the timeout of -t, or none. */
 START_TEST(patience)
 {
     static struct sockaddr_in somewhere = {.sin_family = AF_INET};
@@ -323,7 +322,7 @@ START_TEST(patience)
 }
 END_TEST
 
-static int how; /* it changes */
+static int how; /* how the file is changed */
 
 static void change_file(void)
 {
@@ -332,7 +331,7 @@ static void change_file(void)
     ck_assert_int_eq(how == 0 ? truncate(path, 5) : utimensat(AT_FDCWD, path, times, 0), 0);
 }
 
-/* What is stored then is neither the one nor the other. */
+/* The file changes during the transfer: the stored file may be a mixture, which is reported. */
 START_TEST(changed_meanwhile)
 {
     struct transfer_reply reply = {.status = TRANSFER_STORED};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_picks.c - which files are in a folder, and under which names: tools/files/picks.c. */
+/* test_picks.c - tools/files/picks.h: the files in a folder, and their names. */
 #include <check.h>
 #include <dirent.h>
 #include <errno.h>
@@ -11,9 +11,9 @@
 #include "tools/files/picks.h"
 
 static char looked_at[64];
-static int unreadable; /* an errno, or 0: there is one file, which is gone when it is looked at */
+static int unreadable; /* errno of scandir(); 0: it returns one file, which no longer exists */
 
-/* In place of the C library's. */
+/* Replaces the function of the C library. */
 int scandir(const char *path, struct dirent ***entries, int (*wanted)(const struct dirent *),
             int (*compare)(const struct dirent **, const struct dirent **))
 {
@@ -56,7 +56,7 @@ START_TEST(names)
 }
 END_TEST
 
-/* It is told by its path; its name ends where that ends. */
+/* An unreadable folder is reported with its path. */
 START_TEST(cannot_be_read)
 {
     struct picks picks = {0};

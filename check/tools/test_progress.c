@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_progress.c - the bar of exs-put and exs-get: it fits a line, and what was there is not fast. */
+/* test_progress.c - tools/files/progress.h: the bar fits a line, and bytes of an earlier attempt do not count in the
+ * rate. */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,9 +15,9 @@ enum { COLUMNS = 80 };
 
 static const char wipe[] = "\r\x1b[K";
 static struct progress progress;
-static FILE *said; /* on standard error */
+static FILE *said; /* captured standard error */
 
-/* In place of libc's. */
+/* Replaces the function of the C library. */
 int isatty(int fd)
 {
     return fd == STDERR_FILENO;
@@ -28,7 +29,7 @@ static void setup(void)
     ck_assert_int_ne(dup2(fileno(said), STDERR_FILENO), -1);
 }
 
-/* The bar as it is drawn now, without what wipes the last one. */
+/* Draws the bar, and returns it without the sequence that clears the line. */
 static const char *draw(uint64_t done)
 {
     static char line[512];
@@ -52,7 +53,7 @@ static size_t count_characters(const char *text)
     return count;
 }
 
-/* However long the name is, and whatever its characters are; none is cut in two. */
+/* The bar fits for names of any length; no UTF-8 character is split. */
 START_TEST(fits_a_line)
 {
     static const char *const characters[] = {"a", "\xc3\xbc", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};
@@ -80,7 +81,7 @@ START_TEST(was_there)
 }
 END_TEST
 
-/* Hours are said to be some, and where nothing has come yet there is no estimate. */
+/* Long times are shown in hours; before any data were transferred there is no estimate. */
 START_TEST(time_left)
 {
     progress_start(&progress, "file", UINT64_C(10000000000), false);
@@ -99,7 +100,7 @@ START_TEST(no_estimate)
 }
 END_TEST
 
-/* Many small files have one line, with the name of the last one. */
+/* Many small files share one line, which has the name of the last file. */
 START_TEST(counts)
 {
     progress_start(&progress, "", 0, false);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Hosts and ports of a command line, by name and by number, and what is said of those that are none. */
+/* test_resolve.c - tools/common/resolve.h: hosts and ports by name and by number, and error messages. */
 #include <arpa/inet.h>
 #include <check.h>
 #include <errno.h>
@@ -15,7 +15,7 @@
 static const struct {
     const char *host, *port;
     bool listening;
-    const char *want; /* the first address as text, or a part of what is said */
+    const char *want; /* the first address as text, or a part of the error message */
 } rows[] = {
     {"127.0.0.1", "7470", false, "127.0.0.1 port 7470"},
     {"::1", "1", false, "::1 port 1"},
@@ -44,7 +44,7 @@ START_TEST(numbers)
     if (found != NULL) {
         memcpy(&first, found->ai_addr, found->ai_addrlen);
         ck_assert_str_eq(options_address_text(&first, text), rows[_i].want);
-        ck_assert_ptr_null(found->ai_next); /* one for each kind of socket would be one too many */
+        ck_assert_ptr_null(found->ai_next); /* one entry, not one for each type of socket */
         freeaddrinfo(found);
     } else {
         int error = errno;
@@ -55,7 +55,7 @@ START_TEST(numbers)
 }
 END_TEST
 
-/* The scope is kept where only numbers are taken, too. */
+/* options_address() keeps the scope of an IPv6 address, too. */
 START_TEST(scope)
 {
     struct sockaddr_storage address;
@@ -75,7 +75,7 @@ START_TEST(names)
     char why[RESOLVE_TEXT_MAX] = "";
     struct addrinfo *found = resolve("localhost", "7470", false, why), *known;
 
-    if (getaddrinfo("localhost", NULL, NULL, &known) != 0) { /* a system without a hosts file */
+    if (getaddrinfo("localhost", NULL, NULL, &known) != 0) { /* this system has no hosts file */
         ck_assert_ptr_null(found);
         ck_assert_msg(strstr(why, "bad address 'localhost': ") == why, "said: %s", why);
     } else {
@@ -84,7 +84,7 @@ START_TEST(names)
         freeaddrinfo(known);
     }
     found = resolve("127.0.0.1", "http", false, why);
-    if (getservbyname("http", "tcp") == NULL) { /* this system has no list of them */
+    if (getservbyname("http", "tcp") == NULL) { /* this system has no list of services */
         ck_assert_msg(strstr(why, "bad port 'http': want") == why, "said: %s", why);
         return;
     }
@@ -93,7 +93,7 @@ START_TEST(names)
 }
 END_TEST
 
-/* An address as long as they get has room. */
+/* The longest address fits into the buffer. */
 START_TEST(longest)
 {
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = 0xffff, .sin6_scope_id = UINT32_MAX};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * engine_packet.c - packets that nobody sent: built as the next one that is expected would be, and then made
- * wrong in as many places as the input says.
+ * engine_packet.c - packets that no peer has sent: each is built like the packet that is expected next, and the input
+ * may then spoil any of its fields.
  */
 #include "check/fuzz/engine.h"
 #include "soft/engine/mw.h"
@@ -55,7 +55,8 @@ uint64_t packet_address(struct world *world, unsigned number)
     case 4:
         return (uintptr_t)world->vanishing[number] + input_u8(&world->input);
     case 5:
-        return (uintptr_t)end->memory + end->size - input_below(&world->input, 256); /* over its end */
+        /* Beyond the end of the region. */
+        return (uintptr_t)end->memory + end->size - input_below(&world->input, 256);
     case 6:
         return (uintptr_t)world->locked[number] + input_below(&world->input, LOCKED);
     case 7:
@@ -65,7 +66,7 @@ uint64_t packet_address(struct world *world, unsigned number)
     }
 }
 
-/* The PSN that the end waits for: of a request, or of an answer. */
+/* The PSN that the queue pair expects next: of a request, or of a response. */
 static uint32_t expected_psn(const struct end *end, bool answer)
 {
     const struct soft_qp *qp = soft_qp_of(end->qp);
@@ -147,7 +148,7 @@ static void fill_headers(struct world *world, unsigned number, struct roce *roce
         roce->payload_length = 0;
 }
 
-/* Where it comes from and goes to; most likely what its queue pair knows. */
+/* The packet's source and destination, most often those of the queue pair's connection. */
 static void choose_path(struct world *world, unsigned number, struct soft_path *path)
 {
     struct end *end = world_end(world, number);
@@ -163,7 +164,7 @@ static void choose_path(struct world *world, unsigned number, struct soft_path *
     case 30:
         path->remote.in6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
         break;
-    case 31: /* as a socket of IPv6 says it of an IPv4 peer */
+    case 31: /* an IPv4 peer's address, IPv4-mapped as an IPv6 socket reports it */
         if (path->remote.sa.sa_family == AF_INET) {
             struct in_addr address = path->remote.in.sin_addr;
 

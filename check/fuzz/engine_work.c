@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* engine_work.c - the work requests that the input posts, right and wrong ones, each entered in the ledger. */
+/* engine_work.c - the work requests that the input posts, valid and invalid. The ledger has an entry for each. */
 #include "check/fuzz/engine.h"
 
 static int read_sges(struct world *world, unsigned number, struct ibv_sge sges[4], uint32_t *length)
@@ -45,7 +45,7 @@ static void read_request(struct world *world, unsigned number, struct ibv_send_w
     }
 }
 
-/* Of the end's own window: to any part of any region of its. */
+/* A local operation: it invalidates a key, or binds the memory window to any part of any memory region. */
 static void read_local(struct world *world, unsigned number, struct ibv_send_wr *wr)
 {
     struct input *input = &world->input;
@@ -69,7 +69,7 @@ static void read_local(struct world *world, unsigned number, struct ibv_send_wr 
         (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED);
 }
 
-/* Inline data is read when it is posted, so it must be ours. */
+/* Posting reads inline data at once, so it must be in valid memory. */
 static void keep_inline_honest(const struct end *end, struct ibv_send_wr *wr)
 {
     for (int i = 0; wr->send_flags & IBV_SEND_INLINE && i < wr->num_sge; i++) {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* engine_world.c - the pair of queue pairs that the input asks for, and the memory that they may and may not
- * reach. */
+/*
+ * engine_world.c - the pair of queue pairs that the input chooses, and the memory that is registered for them and that
+ * is not.
+ */
 #include "check/fuzz/engine.h"
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * exstest.c - fuzzes exstest's connections, at a server or a client: the other end says what it would, or
- * anything, operations end well or not, in any order.
+ * exstest.c - fuzzes exstest's connections, as a server or a client. The peer sends valid messages or any bytes;
+ * operations succeed or fail, in any order.
  *
- * Whatever the input: the owner hears of the end exactly once, of nothing after it, and why; what was counted
- * in the server's budget comes back, as does all memory; what is shown is text that no terminal obeys.
+ * For every input: the connection's owner is told exactly once that it has ended, and why, and nothing after that. What
+ * was taken from the server's memory budget returns to it, and all memory is freed. The text that is printed has no
+ * control characters.
  */
 #include <check.h>
 #include <errno.h>
@@ -22,7 +23,7 @@
 
 enum { LINKS = 3, STEPS = 300 };
 
-struct end { /* of a connection, the socket of its number and 1 */
+struct end { /* one connection; its socket is its number plus 1 */
     struct link link;
     struct session *session;
     bool open, told_done, told_failed;
@@ -37,7 +38,7 @@ static struct world {
     struct sockaddr_in address;
     FILE *quiet, *loud;
     bool server;
-    unsigned char last[MESSAGE_MAX]; /* the last message that was sent */
+    unsigned char last[MESSAGE_MAX]; /* the last message sent */
 } world;
 
 static bool is_plain(const char *text)
@@ -116,7 +117,8 @@ static void read_op(struct input *input, struct op *op)
                       .size = 1 + input_u8(input),
                       .segments = 1 + (bits >> 4) % 3};
     if (bits & 128)
-        op->size <<= op->size == 256 ? 22 : 12; /* more than there may be, or than the budget, with others */
+        /* More than is allowed, or, with other requests, more than the budget. */
+        op->size <<= op->size == 256 ? 22 : 12;
     op->deferred &= op->transfer == SEND_RECV;
 }
 
@@ -143,7 +145,7 @@ static void read_request(struct input *input, struct request *request)
         ops_add_validation(&request->ops);
 }
 
-/* The command line lets nothing else through; a request that comes is another matter. */
+/* The command line accepts only sensible requests; those that the peer sends are not corrected. */
 static void make_sensible(struct request *request)
 {
     const char *why;
@@ -200,7 +202,7 @@ static struct fake_call *first_of(const struct link *link, int type)
     return NULL;
 }
 
-/* The close's event, behind those of all that it cancels. */
+/* Completes the exs_close, after the operations that it cancels. */
 static void finish_close(struct link *link)
 {
     struct fake_call *call, *next;
@@ -235,7 +237,7 @@ static void arrive(struct link *link, const void *bytes, size_t length)
     fake_complete(call, 0, room, room < length ? MSG_TRUNC : 0);
 }
 
-/* ---- What the other end says --------------------------------------------------------------------------- */
+/* ---- What the peer sends ------------------------------------------------------------------------------- */
 
 static void say_raw(struct link *link, struct input *input)
 {
@@ -246,7 +248,7 @@ static void say_raw(struct link *link, struct input *input)
         arrive(link, bytes, length);
 }
 
-/* One that is well-formed, and then perhaps is not. */
+/* A valid message, which is then perhaps spoiled. */
 static void say_message(struct link *link, struct input *input)
 {
     unsigned char out[MESSAGE_MAX];
@@ -276,13 +278,13 @@ static void say_message(struct link *link, struct input *input)
     arrive(link, out, length);
 }
 
-/* A place of the area, which has guards around it. */
+/* Does the area have a byte before this place, and one behind it? */
 static bool is_within(const struct area *area, const char *at, size_t length)
 {
     return area->base != NULL && at > area->base && at + length < area->base + area->length;
 }
 
-/* What an operation's message has, and whom else it hits. */
+/* Completes a receive with right or wrong data, perhaps written beyond its buffer too. */
 static void say_data(struct link *link, struct input *input)
 {
     struct fake_call *call = first_of(link, EXS_EVT_RECV);

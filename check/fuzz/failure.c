@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * failure.c - how a harness fails that uses the tests' own helpers: no test of Check's is running that could.
+ * failure.c - lets a harness use the tests' helpers. Check is linked but runs no test, so it cannot report a failure.
  *
- * The harnesses are linked with --wrap for two functions of Check's, so every ck_assert and every expect ends
- * here, and libFuzzer keeps the input and prints the way to it.
+ * The harnesses are linked with --wrap for two of Check's functions, so a failed ck_assert or expect ends the program
+ * here; libFuzzer then keeps the input and prints a backtrace.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ _Noreturn void __wrap__ck_assert_failed(const char *file, int line, const char *
     abort();
 }
 
-/* Check's way to know where a test was last. */
+/* Check calls this to record the last line that a test has reached. */
 void __wrap__mark_point(const char *file, int line)
 {
     (void)file;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * get.c - fuzzes exs-get: a server gives and lists what it likes, also too early, too little and too much, and
- * calls fail, also those for files.
+ * get.c - fuzzes exs-get: the server sends any files and lists, too early, too short or too long, and calls fail,
+ * including those for files.
  *
- * Whatever the input: a file has its name only with the bytes whose digest the server has sent, nothing but
- * files that were asked for and their temporary ones is in the folder, nothing beside it is touched, what is
- * listed has names that a file may have; and what is shown of a failure is one line of text that no terminal
- * obeys.
+ * For every input: a file gets its name only if its bytes match the digest that the server has sent. The folder holds
+ * nothing but the requested files and their temporary files, and nothing outside it changes. The names in a list are
+ * valid file names. The message about a failure is one line without control characters.
  */
 #include <check.h>
 #include <dirent.h>
@@ -30,7 +29,7 @@ enum { ROUNDS = 8, STREAM_MAX = 8192, DATA_MAX = 1500, LIMIT = 4 << 20 };
 static struct world {
     char top[64];
     int folder;
-    int output, part; /* in place of standard output; a part that somebody else has, or -1 */
+    int output, part; /* replaces standard output; a partial file that another process has locked, or -1 */
     struct blocks blocks;
     struct block *block;
     struct stat beside;
@@ -72,7 +71,7 @@ static void close_world(void)
     rmdir(world.top);
 }
 
-/* ---- What the server says ------------------------------------------------------------------------------- */
+/* ---- What the server sends ------------------------------------------------------------------------------ */
 
 static void say(const void *bytes, size_t length)
 {
@@ -100,7 +99,7 @@ static void say_reply(unsigned status, const void *text, size_t text_length)
     say(text, text_length);
 }
 
-/* A file of so many equal bytes, of which so many are there, or were said to be. */
+/* A file of equal bytes, with a right or wrong size and digest, and perhaps an offset at which it continues. */
 static void say_file(struct input *input)
 {
     uint32_t word = input_u16(input);
@@ -165,7 +164,7 @@ static void compose(struct input *input)
     }
 }
 
-/* ---- What the client makes of it ------------------------------------------------------------------------ */
+/* ---- What the client does ------------------------------------------------------------------------------- */
 
 static void expect_plain(const struct client *client)
 {
@@ -176,7 +175,7 @@ static void expect_plain(const struct client *client)
     ck_assert_int_eq(client->sock, -1);
 }
 
-/* The last digest that came is that of the file. */
+/* The file's digest is the one received last. */
 static void expect_agreed(const struct fetch *fetch, int fd)
 {
     unsigned char bytes[DATA_MAX + 1], digest[TRANSFER_DIGEST];
@@ -192,7 +191,8 @@ static void expect_agreed(const struct fetch *fetch, int fd)
     ck_assert_int_eq(memcmp(digest, fake_stream - TRANSFER_DIGEST, TRANSFER_DIGEST), 0);
 }
 
-/* A part of an earlier attempt, or of one that goes on, with a file in a file's place, or a link. */
+/* Puts something in the way: a partial file of an earlier or a concurrent attempt, the file itself, a folder, a link or
+ * a FIFO. */
 static void prepare(unsigned how)
 {
     static const char part[] = ".file.exs-part";
@@ -226,13 +226,13 @@ static void get_into(struct fetch *fetch, struct landing *landing)
     if (done && landing->is_output) {
         expect_agreed(fetch, world.output);
     } else if (done) {
-        /* Its mode is of the input, and may let its owner read nothing. */
+        /* The input chooses the file's mode, which may deny its owner reading. */
         (void)!fchmodat(world.folder, "file", 0600, 0);
         int fd = openat(world.folder, "file", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 
         expect_agreed(fetch, fd);
         close(fd);
-    } else if (fetch->client.sock == -1) { /* else it only has not got its name */
+    } else if (fetch->client.sock == -1) { /* otherwise only the renaming has failed */
         expect_plain(&fetch->client);
     }
     disk_pause(false);
@@ -243,7 +243,7 @@ static void get_file(struct fetch *fetch, unsigned how)
     struct landing landing;
 
     if (landing_open(&landing, world.folder, "file") == 0) {
-        /* What is opened is a part of our own, and nobody else's now; where no locks are, nobody knows. */
+        /* What was opened is a partial file that no other process uses. If flock fails, that is not known. */
         ck_assert(landing.fd == -1 || (how != 1 && how < 6 && (how != 5 || disk_has_failed())));
         get_into(fetch, &landing);
     }
@@ -262,7 +262,7 @@ static void get_output(struct fetch *fetch)
     landing_end(&landing);
 }
 
-/* What a command line names. */
+/* Adds a path as the command line does. */
 static void name_one(struct picks *picks, char *name)
 {
     size_t length;
@@ -273,7 +273,7 @@ static void name_one(struct picks *picks, char *name)
     ck_assert_int_eq(wishes_add(picks, name), 0);
 }
 
-/* Each line is a number, or none, and a name that no terminal obeys; or an object with that. */
+/* Each line has a number, or none, and a name without control characters, or is a JSON object with them. */
 static void list_tree(struct fetch *fetch, const char *name, bool json)
 {
     char *text, *line, *left;
@@ -312,7 +312,7 @@ static void get_tree(struct fetch *fetch, unsigned how)
     picks_free(&picks);
 }
 
-/* What is there may be; then it is no more. */
+/* Checks that the folder has only files that may be there, and removes them. */
 static void empty_folder(void)
 {
     int copy = openat(world.folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ib.c - fuzzes InfiniBand's connection manager: messages with any contents, with the numbers of connections
- * that are there and of others, a user who does what he likes, and time that passes.
+ * ib.c - fuzzes InfiniBand's connection manager (ib_conn.h). Messages with any contents arrive, with the communication
+ * IDs of existing connections and others. The application makes any calls, and time passes.
  *
- * Whatever the input: what is decoded encodes to what decodes the same, messages and the addresses in them; no
- * connection is told anything after its end or out of order; nothing is sent to another than the peer.
+ * For every input: a decoded message, encoded again, decodes to the same message, and so do the addresses in it. No
+ * connection gets an event after its end or out of order. Messages go to the peer only.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -15,20 +15,20 @@
 #include "soft/cm/ib_conn.h"
 
 #define CONNS 6
-#define ENDS 0xfd /* an input's first byte: it is ib_ends.c's */
+#define ENDS 0xfd /* the first byte of an input for ib_ends.c */
 #define HOSTS 2
 #define SERVICE UINT64_C(0x01111234)
-#define BY_ADDRESS 232 /* and up, of a step's first byte */
+#define BY_ADDRESS 232 /* a step's first byte, from this up */
 
-/* A connection and what it was told. */
+/* A connection, and which events it had. */
 struct one {
-    struct ib_conn conn; /* first */
+    struct ib_conn conn; /* must be the first member */
     bool taken, established, gone;
-    bool asked; /* a look-up's: its answer is kept */
+    bool asked; /* SIDR: nothing more follows its answer */
 };
 
 static struct ib_fuzz {
-    struct ib_world world; /* first */
+    struct ib_world world; /* must be the first member */
     struct soft_clock clock;
     uint64_t now;
     struct input input;
@@ -86,7 +86,8 @@ static struct one *free_one(void)
     return NULL;
 }
 
-/* Who asks, and whom, if it says so. Only of a version is half a byte not kept. */
+/* The addresses in a REQ's private data survive encoding and decoding. Only the low half of the version byte is
+ * lost. */
 static void check_addresses(const uint8_t bytes[IB_ADDRESS_BYTES])
 {
     union soft_addr from, to, from_again, to_again;
@@ -175,14 +176,14 @@ static void tell(struct ib_world *world, struct ib_conn *conn, enum ib_event eve
         end_one(one);
 }
 
-/* ---- What happens ---- */
+/* ---- Steps ---- */
 
 static struct one *pick(void)
 {
     return &fuzz.ones[input_u8(&fuzz.input) % CONNS];
 }
 
-/* Also of what nobody here answers. */
+/* This includes messages that the connection manager does not handle. */
 static void check_decoded(const uint8_t mad[IB_MAD_BYTES])
 {
     struct ib_message message;
@@ -191,7 +192,7 @@ static void check_decoded(const uint8_t mad[IB_MAD_BYTES])
         check_message(&message);
 }
 
-/* Any bytes, the header right but for one of them perhaps. */
+/* A MAD of any bytes arrives. Its header is valid, except perhaps for one bit. */
 static void come(void)
 {
     uint8_t how = input_u8(&fuzz.input), mad[IB_MAD_BYTES] = {1, 7, 2, 3};
@@ -204,9 +205,9 @@ static void come(void)
 
     memcpy(mad + 24, bytes, got);
     mad[17] = (uint8_t)(IB_REQ + (how >> 4) % 10);
-    if (mad[17] == IB_SIDR_REP && how & 2) /* of a look-up that is */
+    if (mad[17] == IB_SIDR_REP && how & 2) /* of a pending SIDR request */
         put32(mad + 24, conn->local_id);
-    else if (how & 2) { /* of a connection that is there */
+    else if (how & 2) { /* of an existing connection */
         for (int i = 0; i < 4; i++) {
             mad[24 + i] = (uint8_t)(conn->remote_id >> (24 - 8 * i));
             mad[28 + i] = (uint8_t)(conn->local_id >> (24 - 8 * i));
@@ -215,7 +216,7 @@ static void come(void)
         mad[33] = (uint8_t)(conn->local_qpn >> 8);
         mad[34] = (uint8_t)conn->local_qpn;
     }
-    if (mad[17] == IB_REQ && !(how & 1)) { /* one that can be */
+    if (mad[17] == IB_REQ && !(how & 1)) { /* a valid REQ */
         mad[24 + 34] = 9;
         mad[24 + 50] = 0x30;
     }
@@ -249,7 +250,7 @@ static void connect_one(void)
     ck_assert_int_eq(ib_connect(&fuzz.world, &one->conn, &req), 0);
 }
 
-/* An address of a host, or of none. */
+/* An address that a host may have, or one that none may have. */
 static union soft_addr some_address(uint8_t how)
 {
     union soft_addr addr = {0};
@@ -275,8 +276,8 @@ static bool is_host(const union soft_addr *addr)
     return v6->s6_addr[0] != 0xff && !IN6_IS_ADDR_UNSPECIFIED(v6);
 }
 
-/* A request as librdmacm writes it, with what it says of addresses and a service; or nearly so. What is right
- * is understood, whoever the hosts are. */
+/* A REQ as librdmacm sends it, with IP addresses in the private data and a service ID, perhaps with one byte changed. A
+ * valid one is decoded, whichever hosts it names. */
 static void come_by_address(void)
 {
     uint8_t how = input_u8(&fuzz.input), mad[IB_MAD_BYTES];

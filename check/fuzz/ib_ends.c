@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ib_ends.c - fuzzes the process's place among InfiniBand's connection managers (ib_port.h): packets with any
- * bytes, requests for listeners, what their users do, and time that passes.
+ * ib_ends.c - fuzzes the endpoints of a process at InfiniBand's connection manager (ib_port.h). Packets with any bytes
+ * and requests for listeners arrive, the endpoints' owners make calls, and time passes.
  *
- * Whatever the input: news are of whom somebody has, and in the box that he named; what nobody has any more is
- * gone when its time is over; and nothing is sent to another than the peer.
+ * For every input: an event names an endpoint that has an owner, and arrives in the owner's box. An endpoint without an
+ * owner is gone when its timewait is over. Messages go to the peer only.
  */
 #include <check.h>
 #include "check/fuzz/ib_ends.h"
@@ -14,9 +14,9 @@
 #define SLOTS 6
 #define BOXES 2
 
-/* What a user has of the port; `user` is any address, and the slot's own is. */
+/* An owner and its endpoint. The port sees `user` as a mere address; the owner's is that of its slot. */
 struct slot {
-    struct ib_end *end; /* NULL: nothing */
+    struct ib_end *end; /* NULL: none */
     struct ib_box *box;
     bool listens;
 };
@@ -85,9 +85,9 @@ static void leave(struct slot *slot)
     slot->end = NULL;
 }
 
-/* ---- What happens ---- */
+/* ---- Steps ---- */
 
-/* Any packet; what is one of queue pair 1's is heard. */
+/* Any packet; the port takes those that are valid for queue pair 1. */
 static void come(void)
 {
     uint8_t packet[QP1_PACKET], how = input_u8(ends.input);
@@ -100,7 +100,7 @@ static void come(void)
     packet[QP1_HEADERS + 17] = (uint8_t)(IB_REQ + (how >> 4) % 10);
     got = input_bytes(ends.input, &bytes, how & 1 ? IB_MAD_BYTES - 24 : 12);
     memcpy(packet + QP1_HEADERS + 24, bytes, got);
-    if ((how & 2) && slot->end != NULL) /* of a connection that is there */
+    if ((how & 2) && slot->end != NULL) /* of an existing connection */
         for (int i = 0; i < 4; i++) {
             packet[QP1_HEADERS + 24 + i] = (uint8_t)(slot->end->conn.remote_id >> (24 - 8 * i));
             packet[QP1_HEADERS + 28 + i] = (uint8_t)(slot->end->conn.local_id >> (24 - 8 * i));
@@ -114,7 +114,7 @@ static void come(void)
         ib_arrive(&ib_port.world, &ends.path, mad);
 }
 
-/* One that can be. */
+/* A valid REQ or SIDR_REQ. */
 static void be_asked(void)
 {
     uint8_t how = input_u8(ends.input), mad[IB_MAD_BYTES];
@@ -139,7 +139,7 @@ static void be_asked(void)
     ib_arrive(&ib_port.world, &ends.path, mad);
 }
 
-/* A listener's address is not looked up, and nobody else is told of it. */
+/* No one looks up a listener's address, or is told of it. */
 static void listen_somewhere(void)
 {
     uint8_t how = input_u8(ends.input);

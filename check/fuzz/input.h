@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * input.h - what a fuzzer gives to a harness, taken apart in small pieces: each decision is one byte or a few.
+ * input.h - divides the fuzzer's input into small pieces: a decision takes one byte or a few.
  *
- * Where the input has ended every piece is zero, so a harness needs no checks of its own but the one that ends
- * its loop: input_left.
+ * After the end of the input all pieces are zero. A harness need not check for the end, except in its main loop, with
+ * input_left.
  */
 #ifndef CHECK_FUZZ_INPUT_H
 #define CHECK_FUZZ_INPUT_H
@@ -13,13 +13,13 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Plain data, the harness's; the bytes are libFuzzer's and are never written. */
+/* The rest of the input. libFuzzer owns the bytes, and nothing writes to them. */
 struct input {
     const uint8_t *at;
     size_t left;
 };
 
-/* What libFuzzer calls, in every harness: the same bytes have the same effects, whatever came before. */
+/* libFuzzer calls this in each harness. The same bytes must have the same effects, whatever inputs came before. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static inline size_t input_left(const struct input *input)
@@ -27,7 +27,7 @@ static inline size_t input_left(const struct input *input)
     return input->left;
 }
 
-/* Up to `length` of the next bytes, which stay where they are; returns how many there were. */
+/* Takes up to `length` bytes, without copying them; returns how many there were. */
 static inline size_t input_bytes(struct input *input, const uint8_t **bytes, size_t length)
 {
     size_t got = length < input->left ? length : input->left;
@@ -38,7 +38,7 @@ static inline size_t input_bytes(struct input *input, const uint8_t **bytes, siz
     return got;
 }
 
-/* Little-endian, of 1 to 8 bytes. */
+/* A little-endian number of 1 to 8 bytes. */
 static inline uint64_t input_number(struct input *input, size_t bytes)
 {
     const uint8_t *at;
@@ -70,7 +70,7 @@ static inline uint64_t input_u64(struct input *input)
     return input_number(input, 8);
 }
 
-/* 0 to limit - 1, of one byte where that is enough. */
+/* 0 to limit - 1; takes one byte if that is enough, otherwise four. */
 static inline uint32_t input_below(struct input *input, uint32_t limit)
 {
     return (uint32_t)(input_number(input, limit <= 256 ? 1 : 4) % limit);

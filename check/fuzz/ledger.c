@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ledger.c - every work request completes at most once, and exactly once where that is owed. */
+/* ledger.c - checks that each work request completes at most once, and exactly once if it must complete. */
 #include "check/fuzz/engine.h"
 
 struct work_entry *ledger_add(struct ledger *ledger, uint64_t *id)

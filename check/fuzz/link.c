@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * link.c - fuzzes what the kernel gives to the UDP link: datagrams of one packet or a whole burst, with right
- * checks and wrong ones, cut anywhere, with ancillary data that lies; behind it the engine, with
- * a queue pair of each transport, and multicast groups that the unreliable one goes into and leaves, with another beside
- * it.
+ * link.c - fuzzes what the UDP link receives from the kernel: datagrams with one packet or a burst, with right and
+ * wrong ICRCs, cut anywhere, and with wrong ancillary data. Behind the link is the engine with one queue pair of each
+ * transport and a second one for datagrams; those for datagrams join and leave multicast groups.
  *
- * recvmmsg is the harness's own (--wrap). Whatever the input: a packet whose check is wrong changes nothing, and
- * nothing is written outside the region. At RoCE's own
- * port, where any identification may have gone into the check, half of it is given up for that: there only the last
- * holds.
+ * The harness replaces recvmmsg (--wrap). For every input: a packet with a wrong ICRC changes nothing, and nothing
+ * outside the memory region is written. At RoCE's own port, the ICRC may be computed with any IP identification, so a
+ * wrong one is not always found; there only the second claim is checked.
  */
 #include <netinet/udp.h>
 #include <stdlib.h>
@@ -21,15 +19,13 @@
 #include "soft/link/udp.h"
 
 #define MEMORY 8192
-#define SPOILED 0xbb /* every byte of a payload whose check is wrong, but one */
+#define SPOILED 0xbb /* all bytes of a payload whose ICRC is wrong, except perhaps one */
 #define RIGHT 0x99
-#define FD 1000000 /* of no file */
+#define FD 1000000 /* not a descriptor of any file */
 
 enum { TRANSPORTS = 3, QPS = TRANSPORTS + 1, ROUNDS = 40, RECEIVES = 4, GROUPS = 4 };
 
-/* One context on a link without sockets, and its queue pairs: one of each transport, and one more for
- * datagrams.
- */
+/* A context on a link without sockets, and its queue pairs: one of each transport, and a second one for datagrams. */
 struct link_world {
     struct input input;
     struct soft_wire wire;
@@ -42,19 +38,19 @@ struct link_world {
     uint8_t *memory; /* with GUARD bytes on both sides */
     struct ibv_mr *mr;
     struct soft_path path;
-    bool foreign; /* at RoCE's own port */
-    bool grouped; /* there are groups */
-    int joined;   /* addresses that the link listens at */
+    bool foreign; /* the packets come to RoCE's own port */
+    bool grouped; /* there are multicast groups */
+    int joined;   /* the number of multicast addresses that the link has joined */
 };
 
-static struct link_world *world; /* whose datagrams recvmsg gives */
+static struct link_world *world; /* recvmmsg takes its datagrams from here */
 
 int __wrap_recvmmsg(int fd, struct mmsghdr *headers, unsigned count, int flags, struct timespec *timeout);
 int __wrap_getsockopt(int fd, int level, int option, void *value, socklen_t *length);
 
-/* ---- Groups ---- */
+/* ---- Multicast groups ---- */
 
-/* One of these groups' addresses, which is of the other family than the path, too. */
+/* The address of a multicast group, of the path's address family or the other one. */
 static union soft_addr group(uint8_t which)
 {
     bool v6 = (world->path.local.sa.sa_family == AF_INET6) != (which & 64);
@@ -90,7 +86,7 @@ static void leave(struct soft_wire *wire, const union soft_addr *address)
     world->joined--;
 }
 
-/* In or out, of any of them. */
+/* Attaches the queue pair to a multicast group, or detaches it. */
 static int change_group(struct ibv_qp *qp, uint8_t which, bool in)
 {
     union soft_addr address = group(which);
@@ -142,7 +138,7 @@ static int receive(struct soft_wire *wire, struct ibv_context *context)
     return udp_receive(&world->link);
 }
 
-/* One packet with its check; returns the length of both. */
+/* Writes a packet with its ICRC; returns the length of both. */
 static size_t put_packet(uint8_t *at, const struct soft_path *path, unsigned id)
 {
     static uint8_t payload[4096];
@@ -174,14 +170,14 @@ static size_t put_packet(uint8_t *at, const struct soft_path *path, unsigned id)
     size_t length = roce_write(at, &roce);
     icrc_flow_init(&flow, path, false);
     icrc_store(at + length, bare ? 0 : icrc_compute(&flow, id, at, length));
-    if (spoiled && !bare) { /* one byte that the check is about: the BTH's fifth is not */
+    if (spoiled && !bare) { /* spoil one byte that the ICRC covers: not the BTH's fifth */
         uint32_t byte = input_below(input, (uint32_t)length);
         at[byte == 4 ? 5 : byte] ^= (uint8_t)(1 + input_below(input, 255));
     }
     return length + ICRC_SIZE;
 }
 
-/* As long as `most` allows: some packets of one stride, or any bytes. Returns the length. */
+/* Writes at most `most` bytes: packets of one stride, or any bytes. Returns the length. */
 static size_t put_burst(uint8_t *at, size_t most, const struct soft_path *path, int *stride)
 {
     struct input *input = &world->input;
@@ -189,7 +185,7 @@ static size_t put_burst(uint8_t *at, size_t most, const struct soft_path *path, 
     size_t length = 0, size = 0;
     const uint8_t *bytes;
 
-    if (how % 8 == 7) { /* anything */
+    if (how % 8 == 7) { /* any bytes */
         length = input_bytes(input, &bytes, input_u8(input));
         memcpy(at, bytes, length);
         *stride = input_u8(input);
@@ -204,7 +200,7 @@ static size_t put_burst(uint8_t *at, size_t most, const struct soft_path *path, 
     }
     if (how & 128)
         *stride = (int)input_u16(input) - 16;
-    if (how & 32) /* cut off */
+    if (how & 32) /* cut the last packet */
         length -= input_below(input, (uint32_t)(length < 256 ? length : 256));
     return length;
 }
@@ -250,7 +246,7 @@ static void put_info(struct msghdr *header, const union soft_addr *to, uint8_t h
     header->msg_controllen = used;
 }
 
-/* One datagram. False: there is none, or an error, which errno says. */
+/* Writes a datagram. False: there is none, or errno has an error. */
 static bool put_datagram(struct mmsghdr *one)
 {
     struct msghdr *header = &one->msg_hdr;
@@ -282,7 +278,7 @@ int __wrap_recvmmsg(int fd, struct mmsghdr *headers, unsigned count, int flags, 
     return got > 0 ? (int)got : -1;
 }
 
-/* How many datagrams the kernel has dropped is among these words. */
+/* The link asks for SO_MEMINFO, which has the number of datagrams that the kernel has dropped. */
 int __wrap_getsockopt(int fd, int level, int option, void *value, socklen_t *length)
 {
     (void)fd;
@@ -292,7 +288,7 @@ int __wrap_getsockopt(int fd, int level, int option, void *value, socklen_t *len
     return 0;
 }
 
-/* ---- The context behind ---- */
+/* ---- The context ---- */
 
 static struct ibv_qp *make_qp(enum ibv_qp_type type)
 {
@@ -369,7 +365,7 @@ static void world_open(uint8_t how)
     world->foreign = world->link.sockets[0].foreign = how & 2;
     world->link.ids = world->foreign ? calloc(1, sizeof *world->link.ids) : NULL;
     world->memory = mmap(NULL, MEMORY + 2 * GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    atomic_store(&world->service.state, SERVICE_WATCH); /* the thread need not be called */
+    atomic_store(&world->service.state, SERVICE_WATCH); /* so that the link need not wake the service thread */
     expect(!world->foreign || world->link.ids != NULL, "no memory");
     expect(udp_prepare(&world->link) == 0 && world->link.context && world->memory != MAP_FAILED, "no memory");
     memset(world->memory, GUARD_BYTE, MEMORY + 2 * GUARD);
@@ -396,7 +392,7 @@ static void world_close(void)
                !soft_close(world->link.context),
            "something is still in use");
     munmap(world->memory - GUARD, MEMORY + 2 * GUARD);
-    world->link.socket_count = world->link.group_count = 0; /* its descriptor is none */
+    world->link.socket_count = world->link.group_count = 0; /* FD is not a descriptor that could be closed */
     udp_end(&world->link);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * main.c - a harness's main function where libFuzzer isn't: gives it the files that it is called with, one by
- * one.
+ * main.c - the main function of a harness that is built without libFuzzer. It runs the harness with each file that the
+ * command line names.
  *
- * So every build of the checks has the harnesses, and make check what their corpora have in them.
+ * So every build has the harnesses, and make check runs them on their corpora.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 #include "check/fuzz/input.h"
 
-#define MOST 65536 /* bytes of an input */
+#define MOST 65536 /* bytes of an input, at most */
 
 static bool replay(const char *path)
 {
@@ -21,7 +21,7 @@ static bool replay(const char *path)
 
     if (file != NULL && bytes != NULL) {
         length = fread(bytes, 1, MOST, file);
-        exact = realloc(bytes, length + !length); /* what is read behind it is seen */
+        exact = realloc(bytes, length + !length); /* so that AddressSanitizer sees a read beyond the input */
     }
     if (exact == NULL)
         fprintf(stderr, "%s: %s\n", path, strerror(errno));

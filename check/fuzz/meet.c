@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * meet.c - fuzzes how two ends come to share memory: who brings it to a listener, who takes it from one who
- * connects, and what is written on the bitmap of calls afterwards. What comes is a right greeting with any byte
- * of it another, and descriptors that are the right ones, or memory that can be cut, pipes and sockets, wakefds
- * that wait; and calls of the system fail meanwhile.
+ * meet.c - fuzzes how two processes set up shared memory: the peer brings it to our listener, or accepts what we bring
+ * to the peer's; later it writes to the notification bitmap. The peer sends a valid greeting in which any byte may be
+ * changed. The descriptors with it are the right ones, or memory that can be truncated, pipes, sockets, or eventfds
+ * that block. System calls may fail at any time.
  *
- * Whatever the input: the descriptors are as many as before, nothing waits, and memory that was taken is there
- * to its last byte, though the stranger has tried to cut it.
+ * For every input: no descriptor leaks, nothing blocks, and accepted memory stays accessible to its last byte, although
+ * the peer tries to truncate it.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -30,8 +30,8 @@
 #include "soft/engine/engine.h"
 #include "soft/link/shm_setup.h"
 
-#define MESSAGE 64 /* bytes: a greeting is shorter */
-#define SLOT_AT 16 /* in a greeting */
+#define MESSAGE 64 /* bytes; a greeting is shorter */
+#define SLOT_AT 16 /* offset in a greeting */
 #define TOKEN_AT 20
 #define NO_SLOT UINT32_MAX
 
@@ -40,17 +40,17 @@ enum { ROUNDS = 60, STRANGERS = 4, CROWD = 64, PEERS = 4, FILES = 4, PORT = 4791
 static struct meet_world {
     struct input input;
     struct sharing device;
-    unsigned others; /* peers that are said to be there */
+    unsigned others; /* the number of other peers that the device believes to have */
     struct shm_setup *setup;
-    int listener;          /* the stranger's, where he listens */
-    int guests[STRANGERS]; /* his ends of what he has come with; -1: none */
-    int cut;               /* memory that he has sent last, or -1 */
+    int listener;          /* of the peer */
+    int guests[STRANGERS]; /* the peer's sockets that are connected to our listener; -1: none */
+    int cut;               /* the last memory that the peer has sent, or -1 */
     struct shm_peer *peers[PEERS];
     unsigned count;
-    bool foreign; /* the other end is somebody else's */
+    bool foreign; /* the peer's process belongs to another user */
 } * world;
 
-static uint8_t right[MESSAGE]; /* a greeting as the library has it */
+static uint8_t right[MESSAGE]; /* a valid greeting, as the library sends it */
 static size_t right_length;
 
 MAY_FAIL(void *, calloc, NULL, (size_t count, size_t size), (count, size))
@@ -79,7 +79,7 @@ int __wrap_getsockopt(int fd, int level, int option, void *value, socklen_t *len
     return result;
 }
 
-/* There is no thread. */
+/* The service has no thread. */
 int __wrap_service_attach(struct service_member *member, int fd)
 {
     (void)member;
@@ -87,7 +87,7 @@ int __wrap_service_attach(struct service_member *member, int fd)
     return calls_fails() ? errno : 0;
 }
 
-/* With the first wakefd. */
+/* The wire calls it when it creates its first eventfd. */
 static int open_wire(struct soft_wire *wire, struct ibv_context *context)
 {
     (void)wire;
@@ -95,9 +95,9 @@ static int open_wire(struct soft_wire *wire, struct ibv_context *context)
     return calls_fails() ? errno : 0;
 }
 
-/* ---- What a stranger sends ---- */
+/* ---- What the peer sends ---- */
 
-/* One that no other process of this host has; of the two, the listener's or the stranger's. */
+/* An address on this host that no other process uses: the peer's, or that of our listener. */
 static union soft_addr address(bool stranger)
 {
     union soft_addr own = {.in6 = {.sin6_family = AF_INET, .sin6_port = htons((in_port_t)(PORT + stranger))}};
@@ -128,7 +128,7 @@ static int memory(size_t length, int seals)
     return fd;
 }
 
-/* Ringing it once more would wait, if it can. */
+/* An eventfd whose counter is at its maximum: a write would block, if `flags` allow that. */
 static int full_wakefd(int flags)
 {
     const uint64_t most = UINT64_MAX - 1;
@@ -139,7 +139,7 @@ static int full_wakefd(int flags)
     return fd;
 }
 
-/* Those that are right, in their order, and then all kinds. */
+/* The first kinds are the right descriptors, in their order; then come wrong ones. */
 static int make_file(unsigned kind)
 {
     const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
@@ -177,7 +177,8 @@ static int make_file(unsigned kind)
     }
 }
 
-/* Bytes with descriptors: from this right one on, so many, any of which may be another kind. */
+/* Sends bytes with descriptors. How many, and whether one is of a wrong kind, is the input's choice; the right kinds
+ * start at `first`. */
 static void say(int fd, const void *bytes, size_t length, unsigned first)
 {
     _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(FILES * sizeof(int))] = {0};
@@ -207,7 +208,7 @@ static void say(int fd, const void *bytes, size_t length, unsigned first)
     }
 }
 
-/* A guest with a greeting, its token a byte many times over. */
+/* The peer connects to our listener and sends a greeting; all bytes of its token are equal. */
 static void come_once(uint8_t how)
 {
     struct input *input = &world->input;
@@ -217,7 +218,7 @@ static void come_once(uint8_t how)
     socklen_t length = name(&un, false);
 
     fd = __real_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (connect(fd, (struct sockaddr *)&un, length) == -1) { /* all places before the listener are taken */
+    if (connect(fd, (struct sockaddr *)&un, length) == -1) { /* the listener's backlog is full */
         close(fd);
         return;
     }
@@ -239,7 +240,7 @@ static void come_once(uint8_t how)
     *guest = fd;
 }
 
-/* Perhaps with many others. */
+/* The peer connects, perhaps after many others. */
 static void come(uint8_t how)
 {
     bool crowd = how & 64 && how & 128;
@@ -257,7 +258,7 @@ static void come(uint8_t how)
 
 /* ---- Our side ---- */
 
-/* It is shared: memory to its last byte, whatever the stranger does to it, and a wakefd that can be rung. */
+/* The memory is shared now: after the peer's attempt to truncate it, it must still be accessible to its last byte. */
 static void keep(struct shm_peer *peer)
 {
     if (world->count == PEERS) {
@@ -289,7 +290,7 @@ static void let_in(uint8_t how)
         keep(peer);
 }
 
-/* The stranger takes what he is brought, or not, and answers, or doesn't. */
+/* The peer accepts our connection. It may receive our greeting, and may reply. */
 static void answer(uint8_t how)
 {
     uint8_t bytes[MESSAGE];
@@ -322,7 +323,7 @@ static void visit(uint8_t how)
         shm_peer_free(peer);
 }
 
-/* Peers write on the bitmap what they like, and ring. */
+/* Peers may write anything to the bitmap, and to the eventfd. */
 static void call(uint8_t how)
 {
     struct shm_slots *slots = world->device.shm.slots;
@@ -338,7 +339,7 @@ static void call(uint8_t how)
         (void)fds_flag(world->device.shm.wakefd, true);
 }
 
-/* Nobody meets there for a moment. */
+/* The listener closes and opens again. */
 static void open_anew(void)
 {
     union soft_addr own = address(false);
@@ -351,7 +352,7 @@ static void open_anew(void)
     expect(world->setup, "no setup: %s", strerror(errno));
 }
 
-/* Something is sent to a peer: he is called. Or he is left. */
+/* Sends something to a peer and notifies it, or drops the link. */
 static void use(uint8_t how)
 {
     struct soft_path path = {.local.sa.sa_family = AF_INET};
@@ -382,7 +383,7 @@ static void look(void)
     soft_unlock(world->device.shm.context);
 }
 
-/* Other things that may be so. */
+/* Changes the conditions: the peer's user, how many peers and slots are free, and whether a system call fails. */
 static void change(uint8_t how)
 {
     static const int errors[] = {ENOMEM, EINTR, EMFILE, EAGAIN};
@@ -412,7 +413,8 @@ static void stranger_listens(void)
            "a listener: %s", strerror(errno));
 }
 
-/* What the library says itself, of which strangers' greetings are made: to our own listener. */
+/* Gets the greeting that the library sends, by a connection to our own listener; the peer's greetings are made from
+ * it. */
 static void learn(void)
 {
     union soft_addr own = address(false);
@@ -488,7 +490,7 @@ static void act(uint8_t how)
         break;
     case 6:
         change(how);
-        return; /* a call fails in the next step */
+        return; /* so that the call fails in the next step */
     default:
         if (how & 128)
             open_anew();

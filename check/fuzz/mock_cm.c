@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The mock's connection manager: ids, their states, and the events that somebody makes of them. See mock.h. */
+/* The mock's connection manager: ids, their states, and the events that the harness adds. See mock.h. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -98,7 +98,7 @@ void mock_cm_event(struct mock_id *id, enum rdma_cm_event_type type, int status,
     add_event(channel_of(&id->id), event);
 }
 
-/* What fetching an event does to its id. */
+/* The state of an id changes when EXS fetches the event. */
 static void arrive(struct mock_id *id, enum rdma_cm_event_type type)
 {
     if (type != RDMA_CM_EVENT_ESTABLISHED)
@@ -169,7 +169,7 @@ int mock_create_id_on(const struct device *device, struct rdma_event_channel *ch
     return 0;
 }
 
-/* Events of an id that goes are never seen, and nor are the connections that they bring. */
+/* Drops the pending events of an id that is destroyed, and the connections that they bring. */
 static void drop_events(struct mock_id *id)
 {
     struct mock_channel *channel = channel_of(&id->id);
@@ -181,7 +181,7 @@ static void drop_events(struct mock_id *id)
             remove_event(channel, event);
             mock_destroy_id(event->event.id);
             free(event);
-            next = TAILQ_FIRST(&channel->events); /* its own went with it */
+            next = TAILQ_FIRST(&channel->events); /* the events of the new connection are gone, too */
         } else if (event->event.id == &id->id) {
             remove_event(channel, event);
             free(event);
@@ -232,14 +232,14 @@ int mock_set_option(struct rdma_cm_id *id, int level, int name, void *value, siz
     return mock_is_removed(id->verbs) || mock_fails() ? -1 : 0;
 }
 
-/* ---- Setting up ------------------------------------------------------------------------------------- */
+/* ---- Connections ------------------------------------------------------------------------------------ */
 
 static void give_address(struct sockaddr *to, const struct sockaddr *from)
 {
     memcpy(to, from, from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
 }
 
-/* Nothing more can be done with an id whose device was taken away, or whose connection is over. */
+/* Calls fail for an id whose device was removed, or whose connection has ended. */
 static bool call_fails(const struct mock_id *id)
 {
     if (mock_is_removed(id->id.verbs))
@@ -271,7 +271,7 @@ static void find_device(struct mock_id *id)
     mock_count_id(id->id.verbs, 1);
 }
 
-/* What waits to be accepted is nobody's yet, and nobody is told. */
+/* A connection that EXS has not accepted yet gets no event. */
 void mock_remove(struct ibv_context *context)
 {
     struct mock_id *id;

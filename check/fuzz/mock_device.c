@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The mock's two tables, what kind of device they are, its clock, and calls that fail. See mock.h. */
+/* The mock's two device tables, their properties, the clock, and calls that fail. See mock.h. */
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 #include "check/fuzz/mock.h"
 #include "core/device/rdma/harvest.h"
 
-#define BEGINNING UINT64_C(1000000000000000000) /* ns; later than any time of the kernel's */
+#define BEGINNING UINT64_C(1000000000000000000) /* ns; later than the kernel's clock */
 #define TIMERS 1024
 
 struct mock_config mock_config;
@@ -21,7 +21,8 @@ const char *mock_running;
 
 static uint64_t now;
 static bool virtual_time;
-static uint64_t timers[TIMERS]; /* when each descriptor's is due, ns; 0: off, or no timer */
+/* When the timer of each descriptor expires, ns; 0: it is off, or not a timer. */
+static uint64_t timers[TIMERS];
 static unsigned calls_left;
 static int failure;
 
@@ -44,7 +45,7 @@ void mock_broken(const char *file, int line, const char *format, ...)
 int __real_clock_gettime(clockid_t clock, struct timespec *time);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
 
-/* Linked with --wrap=clock_gettime: what is in this program itself, EXS above all, sees our time. */
+/* Linked with --wrap=clock_gettime: the code of this program, above all EXS, sees the mock's time. */
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
 {
     if (!virtual_time || clock != CLOCK_MONOTONIC)
@@ -56,7 +57,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
 int __real_timerfd_settime(int fd, int flags, const struct itimerspec *value, struct itimerspec *old);
 int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *value, struct itimerspec *old);
 
-/* Likewise linked: the kernel's timer stays off until our time has come. */
+/* Also linked with --wrap: the kernel's timer stays off until the mock's clock reaches its time. */
 int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *value, struct itimerspec *old)
 {
     static const struct itimerspec off;
@@ -67,8 +68,8 @@ int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *value, st
     return __real_timerfd_settime(fd, 0, &off, old);
 }
 
-/* The kernel's timers fire by interrupt, which takes no time to speak of. A descriptor that is no timer any
- * more is told by the call. */
+/* The kernel's timer fires at once then; poll waits for that. For a descriptor that is no longer a timer,
+ * timerfd_settime fails. */
 void mock_pass_time(uint64_t ns)
 {
     const struct itimerspec soon = {.it_value = {.tv_nsec = 1}};
@@ -102,7 +103,7 @@ bool mock_fails(void)
     return true;
 }
 
-/* ---- From the beginning to the end ------------------------------------------------------------------ */
+/* ---- Beginning and end ------------------------------------------------------------------------------ */
 
 void mock_balance(void)
 {
@@ -180,14 +181,14 @@ static int harvest(struct ibv_comp_channel *channel, struct harvest *into)
     return rdma_harvest(mock_get_cq_event, channel, into);
 }
 
-/* Nobody's last word is lost. */
+/* No message gets lost in the mock, so there is nothing to do. */
 static int notify(struct rdma_cm_id *id, enum ibv_event_type event)
 {
     (void)id, (void)event;
     return 0;
 }
 
-/* What both have. */
+/* The calls that both devices have. */
 #define CALLS                                                                                                  \
     .create_event_channel = mock_create_event_channel, .destroy_event_channel = mock_destroy_event_channel,    \
     .destroy_id = mock_destroy_id, .bind_addr = mock_bind_addr, .resolve_addr = mock_resolve_addr,             \
@@ -215,7 +216,7 @@ const struct device *const mock_devices[2] = {&rdma_device, &soft_device};
 
 /* ---- Contexts ---------------------------------------------------------------------------------------- */
 
-/* Two of each kind, since one may still be on its way out when there is another. */
+/* Two of each kind: a removed one may still exist when the next one is opened. */
 static struct mock_context contexts[2][2];
 static int current[2];
 
@@ -290,7 +291,7 @@ void mock_count_object(struct ibv_context *context, int change)
     mock_of(context)->objects += change;
 }
 
-/* The memory of the closed one is free for the next. */
+/* A closed context can be used again for the next one. */
 void mock_count_id(struct ibv_context *context, int change)
 {
     struct mock_context *mock = mock_of(context);

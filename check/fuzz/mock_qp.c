@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The mock's queue pairs: what EXS posts, and what becomes of it. See mock.h. */
+/* The mock's queue pairs: the work requests that EXS posts, and how they complete. See mock.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,13 +7,14 @@
 #include "core/conn/conn.h"
 #include "core/conn/protocol.h"
 
-#define OF_A_SEND 1  /* wc.vendor_err; src_qp is then as send_head was behind it */
-#define OF_NOTHING 2 /* likewise: src_qp is the queue pair, and slid says which entry */
+#define OF_A_SEND 1 /* wc.vendor_err of a send's completion; its src_qp is the send_head behind the send */
+/* That of a misleading completion (mock_mislead); src_qp is the queue pair, slid chooses the entry. */
+#define OF_NOTHING 2
 
 static LIST_HEAD(, mock_qp) pairs = LIST_HEAD_INITIALIZER(pairs);
 static uint32_t last_number;
 
-/* ---- Making and breaking --------------------------------------------------------------------- */
+/* ---- Creation and errors --------------------------------------------------------------------- */
 
 int mock_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
@@ -150,7 +151,7 @@ bool mock_key_in_use(const struct ibv_pd *pd, uint32_t lkey)
 
 /* ---- Posting --------------------------------------------------------------------------------- */
 
-/* The one piece of memory of a work request. */
+/* The only SGE of a work request. */
 static void copy_sge(const struct mock_qp *qp, struct mock_wr *to, const struct ibv_sge *sge, int access)
 {
     to->length = sge->length;
@@ -168,7 +169,7 @@ static void copy_inline(const struct mock_qp *qp, struct mock_wr *to, const stru
     to->is_copy = true;
 }
 
-/* The oldest. What was not asked for does not come, unless it failed. */
+/* Completes the oldest send. An unsignaled one has a completion only if it has failed. */
 static void complete_send(struct mock_qp *qp, enum ibv_wc_status status)
 {
     const struct mock_wr *wr = &qp->sends[qp->send_head++ % MOCK_SENDS];
@@ -183,7 +184,7 @@ static void complete_send(struct mock_qp *qp, enum ibv_wc_status status)
                                                    .vendor_err = OF_A_SEND});
 }
 
-/* Whoever hears of the end may leave, and what is still read from him then is lost. */
+/* A FIN needs a fence: the peer may leave when it arrives, and RDMA READs that have not completed would fail. */
 static void expect_fence(const struct mock_wr *wr, unsigned flags)
 {
     struct control control;
@@ -265,7 +266,7 @@ int mock_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *from, struct ibv_recv
     return 0;
 }
 
-/* ---- What becomes of it ----------------------------------------------------------------------------- */
+/* ---- Completion ------------------------------------------------------------------------------------- */
 
 void mock_break(struct mock_qp *qp)
 {
@@ -337,8 +338,8 @@ void mock_mislead(struct mock_qp *qp, uint32_t which, enum ibv_wc_status status)
     mock_stray_as(qp->qp.send_cq, &wc);
 }
 
-/* What EXS has posted is, by its own count, from send_freed on under way. Of a connection that is gone, or that has none
- * free, the name is nobody's. */
+/* From send_freed on, EXS counts its sends as posted; this chooses one of the other entries. If there is none, or the
+ * connection is gone, the wr_id stays one of no connection. */
 static void name_another(struct ibv_wc *wc)
 {
     struct mock_qp *qp = mock_qp_numbered(wc->src_qp);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The mock's protection domains, memory regions, completion queues and channels. See mock.h. */
+/* The mock's protection domains, memory regions, completion queues and completion channels. See mock.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "check/fuzz/mock.h"
 
-#define STRAY 0 /* the number of no queue pair */
+#define STRAY 0 /* not the number of any queue pair */
 
 static LIST_HEAD(, mock_mr) regions = LIST_HEAD_INITIALIZER(regions);
 static LIST_HEAD(, mock_cq) queues = LIST_HEAD_INITIALIZER(queues);
 static LIST_HEAD(, mock_comp_channel) channels = LIST_HEAD_INITIALIZER(channels);
 static uint32_t last_key;
 
-/* ---- Protection domains and regions ----------------------------------------------------------------- */
+/* ---- Protection domains and memory regions ---------------------------------------------------------- */
 
-/* An object of it, which is free; what the call says. */
+/* Frees an object of the context; returns what the destroying call returns. */
 static int given_back(struct ibv_context *context, void *object)
 {
     mock_count_object(context, -1);
@@ -60,7 +60,7 @@ struct ibv_mr *mock_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, u
     require(length > 0, "a region of no bytes");
     require(!(access & IBV_ACCESS_REMOTE_WRITE) || access & IBV_ACCESS_LOCAL_WRITE,
             "remote write without local");
-    last_key += 0x101; /* as no other number is counted */
+    last_key += 0x101; /* other numbers do not count in such steps */
     mr->mr = (struct ibv_mr){
         .context = pd->context, .pd = pd, .addr = addr, .length = length, .lkey = last_key, .rkey = last_key};
     mr->iova = iova;
@@ -119,7 +119,7 @@ bool mock_writable(const void *addr, size_t length)
 
 /* ---- Completion channels ---------------------------------------------------------------------------- */
 
-/* A pipe, since one can see from its end that there will be no more. */
+/* The channel is a pipe: when the write end is closed, the reader sees that no more events come. */
 struct ibv_comp_channel *mock_create_comp_channel(struct ibv_context *context)
 {
     struct mock_comp_channel *channel =
@@ -138,7 +138,7 @@ struct ibv_comp_channel *mock_create_comp_channel(struct ibv_context *context)
     return &channel->channel;
 }
 
-/* An event more, or less; what there are the descriptor tells of. */
+/* Adds or removes an event; the pipe is readable while there are events. */
 static void add_events(struct mock_comp_channel *channel, int change)
 {
     bool waited = channel->waiting > 0;

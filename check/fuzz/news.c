@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the connection manager tells EXS, as the fuzzer's bytes say: what comes next, or what goes wrong. See
- * core.h. */
+/* The events of the connection manager, chosen by the input: the one that is expected next, or an error. See core.h. */
 #include <string.h>
 #include "check/fuzz/core.h"
 #include "check/fuzz/peer.h"
@@ -28,7 +27,7 @@ static void event(struct mock_id *id, enum rdma_cm_event_type type, int status)
     mock_cm_event(id, type, status, NULL, 0, 0, 0);
 }
 
-/* The peer that EXS asks says yes. */
+/* The peer accepts a connection request of EXS. */
 static void accept_exs(struct mock_id *id, struct input *input)
 {
     uint8_t bytes[HELLO_SIZE];
@@ -67,8 +66,7 @@ void news_next(struct mock_id *id, struct input *input)
     }
 }
 
-/* What a connection manager may say of an id in this state; that the peer is trusted with none of it does not
- * mean that the device would break its own rules. */
+/* Which events a connection manager may report in this state. No peer is trusted, but a device obeys its own rules. */
 static bool may_say(enum mock_state state, enum rdma_cm_event_type type)
 {
     switch (type) {
@@ -89,7 +87,8 @@ static bool may_say(enum mock_state state, enum rdma_cm_event_type type)
     }
 }
 
-/* All of the device goes, and what was made of it before the ids, or after them. There is another at once. */
+/* The device is removed: first its ids get the event, or first the objects of its context fail. Another device replaces
+ * it at once. */
 static void lose_device(struct mock_id *id, bool ids_first)
 {
     struct ibv_context *context = id->id.verbs;
@@ -104,7 +103,7 @@ static void lose_device(struct mock_id *id, bool ids_first)
         mock_remove(context);
 }
 
-/* Something else, with private data of any kind. It ends the connection, if there is one. */
+/* An error or another event, with any private data. It ends the connection, if there is one. */
 static void go_wrong(struct mock_id *id, struct input *input)
 {
     static const enum rdma_cm_event_type types[] = {
@@ -166,7 +165,7 @@ void news_request(struct mock_id *listener, struct peer *peer, const uint8_t *by
     id->peer = peer;
 }
 
-/* Somebody asks one of EXS's listeners for a connection. */
+/* A peer sends a connection request to one of EXS's listeners. */
 static void ask_exs(struct input *input, bool honest)
 {
     struct mock_id *listener;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bad_wire.c - to be preloaded: makes loopback's UDP as bad as a real network, for any program.
+ * bad_wire.c - a library to preload: makes UDP over loopback as unreliable as a real network, for any program.
  *
- *   BAD_WIRE_LOSS=N    of N calls that send datagrams one is lost, with all that it sends; by a die that falls
- *                      the same way each time
- *   BAD_WIRE_BUFFER=N  no socket has a larger buffer, bytes, whatever the user may do: 212992 is a plain user's
+ *   BAD_WIRE_LOSS=N    on average one of N calls that send datagrams is lost, with all of its datagrams; the choice is
+ *                      pseudorandom, seeded by the process ID
+ *   BAD_WIRE_BUFFER=N  limits each socket's buffers to N bytes, also for privileged users; 212992 is the default limit
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,7 +17,8 @@
 
 #define SHOWN __attribute__((visibility("default")))
 
-static _Atomic uint64_t die; /* an atomic counter: nobody pairs with it, each throw takes another number */
+static _Atomic uint64_t
+    die; /* counter; pairs with no other access: each call of throw() gets a different number */
 
 static unsigned long setting(const char *name)
 {
@@ -35,7 +36,7 @@ static void *next_symbol(const char *name)
     return symbol;
 }
 
-/* The numbers of SplitMix64, which are as good as any. */
+/* Returns the next pseudorandom number of SplitMix64. */
 static uint64_t throw(void)
 {
     uint64_t number = (atomic_fetch_add(&die, 1) + (uint64_t)getpid()) * UINT64_C(0x9e3779b97f4a7c15);
@@ -47,7 +48,7 @@ static uint64_t throw(void)
 
 static int is_lost(int fd)
 {
-    static unsigned long one_of = 1; /* 1: not looked up yet */
+    static unsigned long one_of = 1; /* 1: the setting was not read yet */
     int type = 0;
     socklen_t length = sizeof type;
 

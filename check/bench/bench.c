@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Command line, clock and result of the benchmark programs. */
+/* bench.c - command line, clock and result of the benchmark programs; see bench.h. */
 #include "bench.h"
 
 #include <arpa/inet.h>
@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#define WARM_TRIPS 10000 /* at most, of which nobody takes the time; as many as ucx_perftest has by default */
+#define WARM_TRIPS 10000 /* maximum round trips that are not measured; the default of ucx_perftest */
 
 static double now(void)
 {
@@ -19,7 +19,7 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Loopback, or the address that the tests use: rxe, for one, has none on lo. */
+/* Returns the loopback address, or EXS_TEST_ADDR: rxe, for example, has no address on lo. */
 static struct in_addr test_address(void)
 {
     const char *text = getenv("EXS_TEST_ADDR");
@@ -46,7 +46,7 @@ static bool counts_trips(const struct bench *bench)
     return bench->mode == BENCH_PING || bench->mode == BENCH_CALLS;
 }
 
-/* Each connection takes some; those that are privileged may have more than the hard limit. */
+/* Raises the limit on descriptors for this number of connections; a privileged process may exceed the hard limit. */
 static void allow_descriptors(size_t connections)
 {
     struct rlimit limit, more = {.rlim_cur = 8 * connections + 100, .rlim_max = 8 * connections + 100};
@@ -73,8 +73,8 @@ static bool parse_work(struct bench *bench, const char *work)
     return false;
 }
 
-/* Sends, or receives, outstanding: BENCH_WINDOW, or else 8 small ones, or 2 large ones, because more of them don't stay
- * in a CPU's cache, from which the other side has to read them. */
+/* Returns the number of outstanding sends or receives: BENCH_WINDOW; or else from 8 small ones down to 2 large ones,
+ * because more do not fit into a CPU's cache, from which the other side reads them. */
 static size_t window(size_t size)
 {
     const size_t most = 8, least = 2, bytes = 2 << 20;
@@ -109,13 +109,13 @@ void bench_parse(struct bench *bench, int argc, char **argv)
     if (counts_trips(bench)) {
         bench->warm = bench->total / 2 > WARM_TRIPS ? WARM_TRIPS : bench->total / 2;
         if (bench->connections > 1 && bench->total > 4 * bench->connections)
-            bench->warm = 2 * bench->connections; /* each had its turn, and its memory */
+            bench->warm = 2 * bench->connections; /* each connection was used, and has its memory */
         bench->trips = calloc(bench->total + 1, sizeof(*bench->trips));
         if (bench->trips == NULL)
             bench_fail("memory for the round trips");
     }
     if (bench->mode == BENCH_FILE || (bench->mode == BENCH_STREAM && bench->warm < bench->window * bench->size))
-        bench->warm = 0; /* one call sends all of it; or hardly more than is under way at once */
+        bench->warm = 0; /* one call sends all; or the warm-up would be shorter than the window */
     if (bench->connections > 1)
         allow_descriptors(bench->connections);
 }
@@ -149,7 +149,7 @@ static int by_length(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
-/* Whose trips are sorted. */
+/* Returns a percentile of the round trips, which must be sorted. */
 static double percentile(const struct bench *bench, double part)
 {
     double count = (double)(bench->total - bench->before);
@@ -159,7 +159,7 @@ static double percentile(const struct bench *bench, double part)
 
 void bench_print(const struct bench *bench)
 {
-    /* Round trips end with the last of them, and not with the loop, which may look on for a while. */
+    /* The time ends with the last round trip, not with the loop, which may busy-poll for a while. */
     double seconds = (bench->trips != NULL ? bench->trip : now()) - bench->started;
     double processor = processor_seconds() - bench->processor;
     uint64_t counted = bench->total - bench->before;

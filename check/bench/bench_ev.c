@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* bench_ev.c - libev, by exs_ev.h; and the list of all loops. */
+/* bench_ev.c - the loop libev, by exs_ev.h; and the list of all loops. */
 #include <exs_ev.h>
 #include <stddef.h>
 

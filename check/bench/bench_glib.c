@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* bench_glib.c - GLib's main loop, by exs_glib.h. */
+/* bench_glib.c - the loop of GLib, by exs_glib.h. */
 #include <exs_glib.h>
 
 #include "bench_loops.h"

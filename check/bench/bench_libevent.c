@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* bench_libevent.c - libevent, by exs_libevent.h. */
+/* bench_libevent.c - the loop libevent, by exs_libevent.h. */
 #include <exs_libevent.h>
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* bench_uring.c - an io_uring, by exs_uring.h. */
+/* bench_uring.c - a loop on io_uring, by exs_uring.h. */
 #include <exs_uring.h>
 #include <stdbool.h>
 

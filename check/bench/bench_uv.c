@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* bench_uv.c - libuv, by exs_uv.h. */
+/* bench_uv.c - the loop libuv, by exs_uv.h. */
 #include <exs_uv.h>
 
 #include "bench_loops.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * connect_bench.c - how long a connection takes: TOTAL of them, N under way at once. Either end closes each as soon as it
- * has it. By EXS, or with BENCH_BY_TCP by TCP over libev; the command line is that of bench.h, with the work connect/N.
+ * connect_bench.c - measures the time to establish a connection: TOTAL connections, N pending at a time. Both ends
+ * close each connection as soon as it is established. Uses EXS or, with BENCH_BY_TCP, TCP with libev. The command line
+ * is that of bench.h, with the work connect/N.
  */
 #include <errno.h>
 #include <exs_ev.h>
@@ -17,7 +18,7 @@
 
 static struct bench bench;
 static int listener = -1;
-static uint64_t begun, made, closed; /* connections; of a server, begun: accepts that were started */
+static uint64_t begun, made, closed; /* numbers of connections; begun, in a server: accepts started */
 
 static void count_connection(void)
 {
@@ -36,7 +37,7 @@ static exs_qhandle_t queue;
 
 static void begin_next(void)
 {
-    static exs_acceptaddr_t accepted; /* of all accepts: the benchmark does not read it */
+    static exs_acceptaddr_t accepted; /* shared by all accepts, because the benchmark does not read it */
 
     if (begun == bench.total)
         return;
@@ -65,7 +66,7 @@ static void events_cb(EV_P_ exs_ev *w, exs_event_t *events, int count)
     (void)w;
     for (exs_event_t *e = events; e < events + count; e++) {
         if (e->exs_evt_type == EXS_EVT_CLOSE) {
-            closed++; /* with an error if the peer was the first to close */
+            closed++; /* also with an error, if the peer closed first */
             continue;
         }
         if (e->exs_evt_errno != 0) {

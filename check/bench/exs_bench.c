@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* EXS on an event loop on either side: libev's, or the one that BENCH_LOOP names. */
+/* exs_bench.c - the benchmark of EXS, on an event loop at both sides: libev, or that of BENCH_LOOP. */
 #include <fcntl.h>
 #include <errno.h>
 #include <stdio.h>
@@ -12,15 +12,16 @@
 
 static struct bench bench;
 static const struct bench_loop *loop;
-static char *buffers; /* of bench.size bytes, registered: bench.window, or one a connection and one to send */
+/* Registered buffers of bench.size bytes: bench.window of them; or one for each connection, and one for sends. */
+static char *buffers;
 static exs_mhandle_t region;
 static exs_qhandle_t queue;
 static int listener = -1;
-static int *socks;             /* of each connection, */
-static size_t open_count;      /* as far as there is one */
-static uint64_t posted, moved; /* bytes, or round trips */
-static uint64_t thrown;        /* balls, */
-static unsigned balls;         /* and those of them that are asked for, and not there yet as far as is known */
+static int *socks;             /* of the connections */
+static size_t open_count;      /* connections established */
+static uint64_t posted, moved; /* bytes; round trips */
+static uint64_t thrown;        /* messages ("balls") sent in round trips */
+static unsigned balls;         /* signaled ones of these that have not completed */
 static bool asks_each;
 static exs_xferfile_t element;
 static char answer;
@@ -37,7 +38,8 @@ static void post_receive(int sock, char *where)
         bench_fail("exs_recv");
 }
 
-/* That one has arrived its answer says, but for the last. BENCH_UNSIGNALED: so nobody asks. */
+/* Sends a message. The answer implies that a message has arrived, except for the last one. With BENCH_UNSIGNALED only
+ * the last send therefore requests an event. */
 static void throw_ball(int sock)
 {
     bool last = ++thrown == bench.total, asks = last || asks_each;
@@ -48,7 +50,8 @@ static void throw_ball(int sock)
         bench_fail("exs_send");
 }
 
-/* A side that left with its last ball on the way would not throw it again where it is lost. */
+/* Leaves the loop when all is done and the last send has completed. A side that exits earlier could not retransmit its
+ * last message. */
 static void leave_when_through(void)
 {
     if (moved == bench.total && balls == 0)
@@ -74,10 +77,10 @@ static void start_file(void)
     element.exs_xfv.exs_fdv.exs_length = bench.total;
     if (exs_sendfile(socks[0], &element, 1, EXS_BIGFILE, queue, NULL) == -1)
         bench_fail("exs_sendfile");
-    close(element.exs_xfv.exs_fdv.exs_fildes); /* the library has one of its own */
+    close(element.exs_xfv.exs_fdv.exs_fildes); /* the library has duplicated it */
 }
 
-/* What a side does when it has its connections. */
+/* Starts the work of this side. All connections are established. */
 static void start(void)
 {
     bench_start(&bench);
@@ -99,8 +102,8 @@ static void start(void)
     }
 }
 
-/* A round trip is over: the next one is another connection's, where there are more. It begins before all else, as an
- * answer would. */
+/* Called after a round trip: starts the next one, on the next connection, before anything else, like a server that
+ * answers at once. */
 static void returned(int sock, char *where)
 {
     moved++;
@@ -117,7 +120,7 @@ static void returned(int sock, char *where)
 static void received(int sock, const exs_evt_xfer_t *xfer)
 {
     if (xfer->exs_evt_length == 0 && bench.serve && moved == bench.total)
-        return; /* the client has its answer, and has left */
+        return; /* the client has received its answer and has closed */
     if (xfer->exs_evt_length == 0) {
         errno = ECONNRESET;
         bench_fail("the other side ended");
@@ -191,7 +194,7 @@ static void handle_events(exs_event_t *events, int count)
     }
 }
 
-/* Tells the port, at which `listener` is then. */
+/* Creates `listener`, and prints its port. */
 static void start_listening(void)
 {
     socklen_t length = sizeof(bench.address);
@@ -205,7 +208,7 @@ static void start_listening(void)
     fflush(stdout);
 }
 
-/* ---- By calls that block ------------------------------------------------------------------------------- */
+/* ---- Blocking calls ------------------------------------------------------------------------------------ */
 
 static int connect_blocking(void)
 {
@@ -296,7 +299,7 @@ int main(int argc, char **argv)
 {
     int result = 0;
 
-    if (argc == 2 && strcmp(argv[1], "loops") == 0) { /* prints their names */
+    if (argc == 2 && strcmp(argv[1], "loops") == 0) { /* prints the names of the loops */
         for (int i = 0; bench_loops[i] != NULL; i++)
             printf("%s ", bench_loops[i]->name);
         return 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * incast.c - many clients, each a process, that stream to one server at once, from when all are connected; prints its
- * GB/s.
+ * incast.c - many clients, each a process, stream to one server at the same time, after all are connected. Prints the
+ * server's GB/s.
  *
  *   incast exs|tcp CLIENTS MIB
  *
- * Ends with 1 and a message where a connection is lost, or nothing comes for as long as SILENCE.
+ * Exits with status 1 and a message if a connection is lost or no data arrive for SILENCE milliseconds.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,9 +25,9 @@
 #define EVENTS 32
 
 static unsigned clients, connected;
-static uint64_t pieces; /* of each client */
+static uint64_t pieces; /* to send by each client */
 static struct sockaddr_in address;
-static int tell[2], go[2]; /* pipes: the address for each client, and a byte when it may stream */
+static int tell[2], go[2]; /* pipes to the clients: the server's address; a byte that starts the streaming */
 static double started;
 
 _Noreturn static void fail(const char *what)
@@ -53,7 +53,7 @@ static char *new_buffer(void)
     return memset(buffer, 7, PIECE);
 }
 
-/* ---- Streaming begins when all are there ---- */
+/* ---- Synchronization: streaming starts after all clients are connected ---- */
 
 static void tell_clients(int by, const void *what, size_t length)
 {
@@ -132,7 +132,7 @@ static void exs_next(int s, char *buffer, exs_mhandle_t region)
         fail("exs_recv");
 }
 
-/* Returns the bytes that came. */
+/* Handles an event. Returns the bytes received. */
 static size_t exs_take(const exs_event_t *event, unsigned *open)
 {
     const exs_evt_xfer_t *xfer = &event->exs_evt_union.exs_evt_xfer;
@@ -260,7 +260,7 @@ static const struct kind {
     void (*client)(void);
 } kinds[] = {{"exs", exs_start, exs_serve, exs_client}, {"tcp", tcp_start, tcp_serve, tcp_client}};
 
-/* They wait for the address: a child must not know of the server's device. */
+/* Forks the clients before the server opens its device, which a child must not inherit. They wait for the address. */
 static void fork_clients(const struct kind *kind)
 {
     for (unsigned i = 0; i < clients; i++) {

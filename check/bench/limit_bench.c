@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * limit_bench.c - what two copies take, and nothing else: bytes through a ring in shared memory between two processes that look on,
- * without connections, events, checks or sleep. No link of two copies can be faster, EXS's or another's.
+ * limit_bench.c - measures the upper bound for a link with two copies: transfers bytes through a ring in shared memory
+ * between two busy-polling processes, without connections, events, checks or sleep.
  *
- *   limit_bench send stream|ping SIZE TOTAL 0   as bench.h has it; the other side is a child of its own
+ *   limit_bench send stream|ping SIZE TOTAL 0   see bench.h; the other side is a child process
  *
- * Lines that another processor reads next may better be stored past the cache, or not (core/base/copy.h): the
- * ring tries both while nobody takes the time, and goes on with the faster.
+ * For cache lines that another CPU reads next, non-temporal stores may be faster or slower than normal ones
+ * (core/base/copy.h). The ring tries both during the warm-up, and continues with the faster one.
  */
 #include <sched.h>
 #include <signal.h>
@@ -24,14 +24,17 @@
 #include "core/base/copy.h"
 
 #define CHUNK 65536 /* bytes of a slot */
-#define SLOTS 32    /* more than the writer's own cache holds: the reader finds them in one that both have */
-#define LOOKS 1024  /* before it makes way, where both sides have one processor */
+#define SLOTS 32    /* larger than the writer's private cache: the reader gets the data from a shared cache */
+#define LOOKS 1024  /* polls before it yields the CPU, which both sides may share */
 
-/* Which side writes what: a line of its own each. */
+/* Shared memory. Each counter has a separate cache line, because each is written by one side. */
 static struct shared {
-    _Alignas(128) _Atomic uint64_t put;   /* slots, by the parent; pairs with the child's look */
-    _Alignas(128) _Atomic uint64_t taken; /* by the child; pairs with the parent's */
-    _Alignas(128) _Atomic uint64_t ready; /* 1: the child has its memory; likewise */
+    /* Slots written by the parent: its release store pairs with the child's acquire load in wait_for(). */
+    _Alignas(128) _Atomic uint64_t put;
+    /* Slots read by the child: its release store pairs with the parent's acquire load in wait_for(). */
+    _Alignas(128) _Atomic uint64_t taken;
+    /* 1: the child has allocated its memory; pairs like `taken`. */
+    _Alignas(128) _Atomic uint64_t ready;
     _Alignas(4096) uint8_t slot[SLOTS][CHUNK];
 } * shared;
 
@@ -55,7 +58,7 @@ static void wait_for(const _Atomic uint64_t *count, uint64_t least)
             sched_yield();
 }
 
-/* Messages follow each other through as many buffers as EXS's have. */
+/* Returns the buffer of a message. There are as many buffers as in exs_bench. */
 static uint8_t *buffer_of(uint64_t message)
 {
     return buffers + message % bench.window * bench.size;
@@ -96,7 +99,7 @@ static void take_all(void)
     }
 }
 
-/* A third of what comes first in either way, and which was faster. */
+/* Sends a third of the warm-up in each way. Returns whether the non-temporal copy was faster. */
 static bool try_both(uint64_t *message, uint64_t *slots)
 {
     uint64_t third = bench.warm / bench.size / 3;
@@ -125,7 +128,7 @@ static void put_all(void)
     wait_for(&shared->taken, slots);
 }
 
-/* ---- A ball ---- */
+/* ---- Round trips ---- */
 
 static void throw_ball(_Atomic uint64_t *count, uint64_t times)
 {
@@ -157,9 +160,9 @@ static void throw_first(void)
     }
 }
 
-/* ---- The two ---- */
+/* ---- The two processes ---- */
 
-/* Who was put on one processor leaves it to the parent. */
+/* Moves the child to other CPUs if the process was bound to a single one. */
 static void move_away(void)
 {
     cpu_set_t own, others;
@@ -170,7 +173,8 @@ static void move_away(void)
     for (int cpu = 0; cpu < CPU_SETSIZE && cpu < sysconf(_SC_NPROCESSORS_CONF); cpu++)
         if (!CPU_ISSET(cpu, &own))
             CPU_SET(cpu, &others);
-    (void)sched_setaffinity(0, sizeof(others), &others); /* where there is no other it stays */
+    (void)sched_setaffinity(0, sizeof(others),
+                            &others); /* fails if there is no other CPU; the child then stays */
 }
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The measure that EXS is held against: TCP over a libev loop on either side. */
+/* tcp_bench.c - the benchmark of TCP, for comparison with exs_bench; on a libev loop at both sides. */
 #include <errno.h>
 #include <ev.h>
 #include <fcntl.h>
@@ -16,11 +16,11 @@
 static struct bench bench;
 static char *buffer;
 static int file = -1;
-static uint64_t moved; /* bytes, or round trips */
-static size_t partial; /* bytes of the current round trip */
-static ev_io *readers; /* of each connection */
+static uint64_t moved; /* bytes; round trips */
+static size_t partial; /* bytes received in the current round trip */
+static ev_io *readers; /* of the connections */
 
-/* recv gave nothing, or less than was to come. */
+/* Exits with a message: recv() has failed, or the stream ended too early. */
 static _Noreturn void fail_to_receive(ssize_t got)
 {
     if (got == -1)
@@ -93,7 +93,7 @@ static void ping_cb(EV_P_ ev_io *w, int revents)
 
     (void)revents;
     if (got == 0 && bench.serve && moved == bench.total) {
-        ev_break(EV_A_ EVBREAK_ALL); /* the client has all */
+        ev_break(EV_A_ EVBREAK_ALL); /* the client has received all */
         return;
     }
     if (got <= 0)
@@ -121,7 +121,7 @@ static void make_ready(int sock)
         bench_fail("socket");
 }
 
-/* Sockets that a listener accepts have its congestion control. */
+/* Sets the congestion control. Accepted sockets inherit it from the listener. */
 static void set_congestion_control(int sock)
 {
     const char *name = getenv("BENCH_TCP_CONGESTION");
@@ -130,7 +130,7 @@ static void set_congestion_control(int sock)
         bench_fail("BENCH_TCP_CONGESTION");
 }
 
-/* All the connections, into their readers. */
+/* Establishes all connections, and stores them in their readers. */
 static void open_sockets(void)
 {
     int listener = bench.serve ? socket(AF_INET, SOCK_STREAM, 0) : -1;

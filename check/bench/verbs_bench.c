@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What an event loop can have of a device: round trips of verbs, without sockets, with the completion channel's
- * descriptor in a libev loop on either side. Of BENCH_PING over one connection.
+ * verbs_bench.c - measures round trips of plain verbs, without sockets: the lower bound for an event loop on a device.
+ * The completion channel's descriptor is in a libev loop at both sides. Work: BENCH_PING over one connection.
  */
 #include <ev.h>
 #include <fcntl.h>
@@ -17,17 +17,17 @@
 
 enum {
     DEPTH = 64,
-    SIGNALLED = 32,   /* one send in so many asks for a completion, */
-    ACKNOWLEDGED = 64 /* and so many events are acknowledged at once */
+    SIGNALLED = 32,   /* one send of this number is signaled */
+    ACKNOWLEDGED = 64 /* events that are acknowledged at once */
 };
 
 static struct bench bench;
 static struct rdma_cm_id *id;
 static struct ibv_mr *region;
-static char *buffer; /* one message in, one out */
+static char *buffer; /* one received and one sent message */
 static uint64_t moved;
 static unsigned sent, signalled,
-    events; /* sends, those that will have a completion, and events to acknowledge */
+    events; /* sends; signaled sends without completion so far; events to acknowledge */
 
 static void post_receive(void)
 {
@@ -35,7 +35,7 @@ static void post_receive(void)
         bench_fail("rdma_post_recv");
 }
 
-/* All sends have ended. */
+/* Waits until all signaled sends have completed. */
 static void reap_sends(void)
 {
     struct ibv_wc wc = {.status = IBV_WC_SUCCESS};
@@ -123,7 +123,7 @@ static void prepare(void)
     if (fcntl(id->recv_cq_channel->fd, F_SETFL, O_NONBLOCK) == -1 || ibv_req_notify_cq(id->recv_cq, 0) != 0)
         bench_fail("channel");
     post_receive();
-    post_receive(); /* the answer may come before the next is posted */
+    post_receive(); /* before the send, because the answer may arrive at once */
 }
 
 static void meet(void)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pace.c - fuzzes what the kernel says of how full a peer's socket is (udp_pace.c): answers that are right,
- * torn, of another kind, with attributes that lie about their length, or none.
+ * pace.c - fuzzes the answers of the kernel's sock_diag about the receive buffer of a peer's socket (udp_pace.c):
+ * valid, truncated, of another type, with attributes of a wrong length, or none at all.
  *
- * Whatever the input: a sender waits for its pause and no other time, and not for ever for a peer that takes in
- * nothing.
+ * For every input: a sender pauses for the time that it should, and not for ever when its peer receives nothing.
  */
 #include <errno.h>
 #include <linux/inet_diag.h>
@@ -20,7 +19,7 @@
 #include "soft/link/udp.h"
 
 #define PAUSE UINT64_C(100000)
-#define STEP UINT64_C(50000000) /* between two looks of one who waits */
+#define STEP UINT64_C(50000000) /* time between two attempts of a waiting sender */
 
 enum {
     ROUNDS = 200,
@@ -33,7 +32,7 @@ static struct pace_world {
     struct input input;
     struct udp udp;
     uint64_t now;
-    bool deaf; /* the kernel takes no question */
+    bool deaf; /* the kernel accepts no request */
 } * world;
 
 MAY_FAIL(int, socket, -1, (int family, int type, int protocol), (family, type, protocol))
@@ -53,7 +52,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
     return 0;
 }
 
-/* Is the address this host's? */
+/* udp_pace.c binds to an address to learn whether it is this host's. */
 int __wrap_bind(int fd, const struct sockaddr *address, socklen_t length)
 {
     (void)fd;
@@ -72,7 +71,7 @@ ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags)
     return world->deaf ? -1 : (ssize_t)length;
 }
 
-/* An attribute of memory's kind or another, whose length may be a lie. Returns the length. */
+/* Writes an attribute, SKMEMINFO or another, perhaps with a wrong length. Returns the length. */
 static size_t put_attribute(uint8_t *at, size_t room, uint8_t how)
 {
     struct input *input = &world->input;
@@ -100,7 +99,7 @@ ssize_t __wrap_recv(int fd, void *bytes, size_t length, int flags)
 
     (void)fd;
     (void)flags;
-    if ((how & 7) == 7) { /* as if the peer were not there */
+    if ((how & 7) == 7) { /* no answer, as if the peer's socket did not exist */
         errno = EAGAIN;
         return -1;
     }
@@ -120,11 +119,12 @@ static struct soft_path path_to(uint8_t which)
 
     if (which & 128)
         path.remote.in6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-    path.remote.in.sin_port = htons((uint16_t)(SOFT_UDP_PORT + (which & 127))); /* at the same place in both */
+    /* At the same offset in sockaddr_in6. */
+    path.remote.in.sin_port = htons((uint16_t)(SOFT_UDP_PORT + (which & 127)));
     return path;
 }
 
-/* As the engine does, until it may send. */
+/* Asks for permission to send, as the engine does, until it is given. */
 static void send_to(const struct soft_path *path, size_t bytes)
 {
     for (int look = 0; look < LOOKS; look++) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A peer's beginning and end, what it let EXS reach, and the streams that are compared. See peer.h. */
+/* Creation and reset of peers, what EXS may access at them, and the comparison of streams. See peer.h. */
 #include <stdlib.h>
 #include <string.h>
 #include "check/fuzz/peer.h"
 
 static struct peer peers[PEERS_MAX];
 static unsigned count;
-static bool losses; /* the device has failed: an operation may end half-way */
+static bool losses; /* the device has failed: operations may end half-way */
 
 /* ---- Streams ---------------------------------------------------------------------------------------- */
 
@@ -82,7 +82,7 @@ void stream_cut_message(struct stream *stream, unsigned message)
     stream->messages--;
 }
 
-/* ---- Beginning and end ------------------------------------------------------------------------------ */
+/* ---- Creation and connection ------------------------------------------------------------------------ */
 
 void peer_reset(void)
 {
@@ -207,7 +207,7 @@ void peer_lied(struct peer *peer)
     peer->honest = peer->in.compared = peer->out.compared = false;
 }
 
-/* ---- What the mock tells --------------------------------------------------------------------- */
+/* ---- Calls of the mock ----------------------------------------------------------------------- */
 
 void mock_connects(struct mock_id *id)
 {
@@ -234,7 +234,7 @@ void mock_gone(struct mock_id *id)
     id->peer = NULL;
 }
 
-/* Wherever the peer is, it let EXS reach all of this. */
+/* RDMA may go to, or read from, granted memory only, whether or not the peer still exists. */
 void mock_posted(struct mock_qp *qp, const struct mock_wr *wr)
 {
     const struct peer *peer = qp->id->peer;

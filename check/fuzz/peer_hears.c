@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What EXS says to a peer, held to the protocol where the peer keeps it too. See peer.h. */
+/* How a peer handles what EXS sends, and checks that it obeys the protocol if the peer does. See peer.h. */
 #include <string.h>
 #include "check/fuzz/peer.h"
 
@@ -12,8 +12,8 @@ static bool is_stream(const struct peer *peer)
 
 /* ---- Data ------------------------------------------------------------------------------------ */
 
-/* Is this where a token leads, and no message goes? A token that was changed on its way may have the key of
- * either. */
+/* Does the work request go to the memory of a token, and not to a place for messages? After a change to a token on its
+ * way, its key may be that of either. */
 static bool is_token(const struct peer *peer, const struct mock_wr *wr)
 {
     bool found = false;
@@ -28,7 +28,7 @@ static bool is_token(const struct peer *peer, const struct mock_wr *wr)
     return found;
 }
 
-/* A piece of a message, or a one-sided write, whose bytes say where they go. */
+/* Handles an RDMA WRITE: part of a message, or a one-sided write, whose bytes depend on their address. */
 static void hear_write(struct peer *peer, const struct mock_wr *wr)
 {
     if (wr->length == 0)
@@ -54,7 +54,7 @@ static void drop_place(struct peer *peer)
     peer->place_count--;
 }
 
-/* A packet is there: as long as it was sent, unless it was cut off. */
+/* A message is complete: it has the length that was sent, or less if it was truncated. */
 static void hear_packet(struct peer *peer, uint64_t bytes, bool truncated)
 {
     struct stream *out = &peer->out;
@@ -149,7 +149,7 @@ static void hear_immediate(struct peer *peer, uint32_t imm)
     hear_news(peer, imm);
 }
 
-/* ---- Control --------------------------------------------------------------------------------- */
+/* ---- Control messages ------------------------------------------------------------------------ */
 
 static void hear_advert(struct peer *peer, const struct control *control)
 {
@@ -159,7 +159,7 @@ static void hear_advert(struct peer *peer, const struct control *control)
 
     expect(control->length > 0 && control->phase % 2 == 0 && control->position <= peer->tx_position,
            "an invalid advertisement");
-    if (!usable || peer->fin_said) /* it will not write any more */
+    if (!usable || peer->fin_said) /* the peer will write no more */
         return;
     expect(peer->given_count < PEER_ADVERTS && peer->given_count < peer->mine.adverts,
            "an advertisement too many");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a peer says: what the protocol allows, and what it does not. See peer.h. */
+/* What a peer sends: what the protocol allows, and what breaks it. See peer.h. */
 #include <string.h>
 #include "check/fuzz/peer.h"
 
-#define WRITTEN_MAX 65536 /* bytes of one message that are really written */
+#define WRITTEN_MAX 65536 /* the most bytes of one message that are really written */
 #define CHOICES(array) (sizeof(array) / sizeof((array)[0]))
 
 static bool is_stream(const struct peer *peer)
@@ -137,7 +137,8 @@ static void say_recalled(struct peer *peer)
 
 /* ---- Data ------------------------------------------------------------------------------------------- */
 
-/* Bytes that depend on where they are in the stream; more than can be compared are not even written. */
+/* Writes bytes that depend on their offset in the stream. A message that is too long to be compared is not written at
+ * all. */
 static void write_bytes(struct peer *peer, uint64_t addr, uint32_t rkey, uint32_t length)
 {
     static uint8_t bytes[WRITTEN_MAX];
@@ -159,7 +160,7 @@ static void write_bytes(struct peer *peer, uint64_t addr, uint32_t rkey, uint32_
     }
 }
 
-/* What says that so much was written. */
+/* Reports that bytes were written: with immediate data, or with a control message. */
 static void say_news(struct peer *peer, uint32_t imm, uint32_t bytes, bool with_credits)
 {
     if (!peer->immediate) {
@@ -187,7 +188,7 @@ static void say_direct(struct peer *peer, uint64_t length, bool more, bool with_
     bool cut = length > bytes && bytes == place->left && !is_stream(peer);
 
     if (is_stream(peer) && bytes == 0 && (more || !peer->begun || !(peer->theirs.flags & HELLO_EMPTY_END)))
-        return; /* else it is the end of what was cut off */
+        return; /* otherwise it ends a message that was begun */
     if (more && bytes < place->left)
         imm |= IMM_MORE;
     else if (cut)
@@ -201,7 +202,7 @@ static void say_direct(struct peer *peer, uint64_t length, bool more, bool with_
     peer->tx_position += bytes;
     peer->begun = (imm & IMM_MORE) != 0;
     if (cut && !peer->begun)
-        stream_add(&peer->in, "", 1); /* what there was of it besides */
+        stream_add(&peer->in, "", 1); /* stands for the bytes that were cut off */
     if (!peer->begun && !is_stream(peer))
         stream_end_message(&peer->in, peer->packet_out + (cut ? 1 : 0));
     if (!peer->begun && (!is_stream(peer) || !place->waitall || place->left == 0)) {
@@ -237,7 +238,7 @@ static void say_data(struct peer *peer, uint64_t length, unsigned how)
         say_indirect(peer, length, how & 2);
 }
 
-/* ---- The protocol kept ------------------------------------------------------------------------------ */
+/* ---- Obeying the protocol --------------------------------------------------------------------------- */
 
 static uint64_t some_length(struct input *input)
 {
@@ -303,9 +304,9 @@ void peer_serves(struct peer *peer)
         say_bare(peer, CONTROL_CREDIT);
 }
 
-/* ---- And broken ------------------------------------------------------------------------------------- */
+/* ---- Breaking the protocol -------------------------------------------------------------------------- */
 
-/* A message of every kind that is almost right: one field is not. */
+/* Sends a control message of any type, in which one field may be wrong. */
 static void lie_control(struct peer *peer, struct input *input)
 {
     uint8_t bytes[CONTROL_SIZE + 24] = {0};
@@ -321,7 +322,7 @@ static void lie_control(struct peer *peer, struct input *input)
     if (control.type == CONTROL_DATA)
         control.phase = IMM_DIRECT | 1;
     xs_control_pack(&control, bytes);
-    if (field & 0x80) /* of the end of the numbers */
+    if (field & 0x80) /* a number close to the largest one */
         value = ~value;
     switch (field & 7) {
     case 0:
@@ -373,7 +374,7 @@ static void lie_data(struct peer *peer, struct input *input)
         peer->credits--;
 }
 
-/* A write to where EXS let it, or nearly. */
+/* An RDMA WRITE to memory where EXS allows one, or near it. */
 static void lie_write(struct peer *peer, struct input *input)
 {
     static const uint8_t bytes[256];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * port.c - fuzzes how a process joins those that have RoCE's port, and hands its sockets to who comes after:
- * others who have the names give sockets or anything else, in their order, too few, or end; who comes to our
- * inbox goes again at once. Names are this process's own (--wrap), as if the host were; the port is free, taken,
- * or without IPv6; and time is what is waited for.
+ * port.c - fuzzes how a process joins those that share RoCE's port, and how it hands the sockets to a process that
+ * joins later. Other processes have bound the names; they send sockets or anything else, in any order, too few, or end.
+ * A process that connects to our listener may leave at once. The names get the process's number (--wrap), as if the
+ * host had no other processes. The UDP port is free, in use, or without IPv6, and waiting advances the clock.
  *
- * Whatever the input: the descriptors are as many as before, who joins has all sockets or none and a reason,
- * and waits no longer than it is said to.
+ * For every input: no descriptor leaks. A joining process gets all sockets, or none and an errno, and waits no longer
+ * than it should.
  */
 #include <errno.h>
 #include <poll.h>
@@ -23,7 +23,7 @@
 #include "soft/link/roce_port.h"
 #include "soft/link/udp.h"
 
-#define READING UINT64_C(1000000) /* that a look at the clock takes, ns */
+#define READING UINT64_C(1000000) /* what a call of clock_gettime takes, ns */
 #define TURN (-1)
 
 enum { NAMES = ROCE_SHARES + 1, FILES = 4, STEPS = 4, TIMES = 24 };
@@ -31,12 +31,13 @@ enum { NAMES = ROCE_SHARES + 1, FILES = 4, STEPS = 4, TIMES = 24 };
 static struct port_world {
     struct input input;
     uint64_t now;
-    int inboxes[NAMES]; /* who has a name; the turn's is the last; -1: nobody */
-    int guest;          /* at a inbox, and given something, or -1 */
-    unsigned standing;  /* at our inbox, whom nobody has let in */
-    bool foreign;       /* the other end is somebody else's */
-    int taken;          /* the port: an errno or 0, */
-    unsigned times;     /* so often */
+    /* Sockets that have bound the names; the last one is for the joining process's name; -1: none. */
+    int inboxes[NAMES];
+    int guest;         /* a connection accepted at an inbox, or -1 */
+    unsigned standing; /* connections to our listener that were not accepted */
+    bool foreign;      /* the other end belongs to another user */
+    int taken;         /* binding the UDP port fails with this errno; 0: it succeeds */
+    unsigned times;    /* how many more times it fails */
 } * world;
 
 MAY_FAIL(void *, calloc, NULL, (size_t count, size_t size), (count, size))
@@ -68,17 +69,17 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
     return 0;
 }
 
-/* Who is not let in stands there still. */
+/* Keeps count of the connections that wait. */
 int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
 {
     int guest = calls_fails() ? -1 : __real_accept4(fd, address, length, flags);
 
-    if (guest != -1 && world->standing > 0) /* others have inboxes, too */
+    if (guest != -1 && world->standing > 0) /* some connect to the other inboxes */
         world->standing--;
     return guest;
 }
 
-/* A host without IPv6. */
+/* The host may have no IPv6. */
 int __wrap_socket(int family, int type, int protocol)
 {
     if (calls_fails())
@@ -90,7 +91,7 @@ int __wrap_socket(int family, int type, int protocol)
     return __real_socket(family, type, protocol);
 }
 
-/* No other process's. */
+/* A name that no other process has. */
 static socklen_t own_name(struct sockaddr_un *un, const struct sockaddr *address, socklen_t length)
 {
     size_t used = length - offsetof(struct sockaddr_un, sun_path);
@@ -132,7 +133,7 @@ int __wrap_getsockopt(int fd, int level, int option, void *value, socklen_t *len
     return result;
 }
 
-/* ---- Others ---- */
+/* ---- Other processes ---- */
 
 static socklen_t name(struct sockaddr_un *un, int share)
 {
@@ -161,7 +162,7 @@ static void close_inbox(int which)
     world->inboxes[which] = -1;
 }
 
-/* One share's sockets, or what is not. */
+/* Sends the sockets of one share, or a wrong message. */
 static void give(int guest, uint8_t how)
 {
     _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(FILES * sizeof(int))] = {0};
@@ -192,7 +193,7 @@ static void take_guest(void)
             world->guest = __real_accept4(world->inboxes[i], NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
-/* While somebody waits. */
+/* What others do while the process under test waits. */
 static void others_act(void)
 {
     uint8_t how = input_u8(&world->input);
@@ -217,7 +218,7 @@ static void others_act(void)
     }
 }
 
-/* It takes as long as it may, unless there is something at once. */
+/* If nothing has happened yet, the others act; if there is still nothing, the whole timeout passes. */
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout)
 {
     int got = __real_poll(fds, count, 0);
@@ -245,7 +246,7 @@ static void check(const struct roce_port *roce)
         expect(roce->fds[share][ROCE_IPV4] != -1, "a socket is not there");
 }
 
-/* Somebody comes to our inbox, and may be gone before we look. */
+/* A process connects to our listener, and may be gone before we accept. */
 static void come(struct roce_port *roce, uint8_t how)
 {
     struct sockaddr_un plain, un;
@@ -276,7 +277,7 @@ static void world_open(void)
     uint32_t there = input_u8(input);
 
     if (how & 128)
-        there = (1u << ROCE_SHARES) - 1; /* all shares are taken */
+        there = (1u << ROCE_SHARES) - 1; /* all shares are in use */
     for (int i = 0; i < NAMES; i++)
         world->inboxes[i] = -1;
     for (int share = 0; share < ROCE_SHARES; share++)

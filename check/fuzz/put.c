@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * put.c - fuzzes exs-put: a server answers what it likes, also too early and too little, and calls fail, also
- * those for files.
+ * put.c - fuzzes exs-put: the server sends any replies, too early or too short, and calls fail, including those for
+ * files.
  *
- * Whatever the input: a file counts as sent only if there is a reply that says so, with its digest; and what is
- * shown of a failure is one line of text that no terminal obeys.
+ * For every input: a file counts as sent only if a reply says so and has the file's digest. The message about a failure
+ * is one line without control characters.
  */
 #include <check.h>
 #include <errno.h>
@@ -62,7 +62,7 @@ static void open_world(void)
     atexit(remove_files);
 }
 
-/* So much is there already, or so it says. */
+/* The server's reply that it has part of the file already, with a right or wrong digest of it. */
 static size_t compose_go(struct input *input, unsigned char *out, bool agrees)
 {
     struct transfer_reply reply = {.status = TRANSFER_GO, .text_length = TRANSFER_OFFSET};
@@ -80,7 +80,7 @@ static size_t compose_go(struct input *input, unsigned char *out, bool agrees)
     return TRANSFER_REPLY + TRANSFER_OFFSET;
 }
 
-/* What the server sends: a reply of a server's form, and bytes. */
+/* What the server sends: a reply in the valid format, and any bytes. */
 static size_t compose(struct input *input, const struct outlet *outlet, unsigned char *out)
 {
     uint8_t what = input_u8(input);
@@ -89,7 +89,7 @@ static size_t compose(struct input *input, const struct outlet *outlet, unsigned
     size_t length = what & 32 ? compose_go(input, out, !(what & 64)) : 0;
 
     if (what & 8) {
-        if (what & 16) /* of the last file; a right one */
+        if (what & 16) /* the digest of the last file: a valid reply */
             memcpy(reply.digest, outlet->digest, TRANSFER_DIGEST);
         transfer_put_reply(out + length, &reply);
         length += TRANSFER_REPLY;
@@ -108,14 +108,14 @@ static bool is_plain(const char *text)
     return true;
 }
 
-/* What an honest reply has; the stream still has it in front. */
+/* Checks that a success was justified: the replies are still at the front of the stream. */
 static void expect_honest(const struct outlet *outlet, const unsigned char *stream, size_t length)
 {
     struct transfer_reply reply;
 
     ck_assert_uint_ge(length, TRANSFER_REPLY);
     ck_assert(transfer_get_reply(stream, &reply));
-    if (reply.status == TRANSFER_GO) { /* and then the end */
+    if (reply.status == TRANSFER_GO) { /* then the final reply follows */
         ck_assert_uint_ge(outlet->size, outlet->resumed);
         stream += TRANSFER_REPLY + TRANSFER_OFFSET;
         length -= TRANSFER_REPLY + TRANSFER_OFFSET;
@@ -127,7 +127,7 @@ static void expect_honest(const struct outlet *outlet, const unsigned char *stre
     ck_assert_uint_le(TRANSFER_REPLY + reply.text_length, length);
 }
 
-/* named: bytes of the file's path, as of one that was found in a folder. */
+/* named: length of the directory part, as for a file that was found in a folder. */
 static void send_one(struct outlet *outlet, struct input *input, size_t named)
 {
     static const int failures[] = {ECONNRESET, EPIPE, ETIMEDOUT, ENOMEM};

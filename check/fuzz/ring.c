@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ring.c - fuzzes what a peer writes into the memory that it shares, new or long in use: bursts that are right,
- * and any word anywhere, before the receiver looks and while the sender has something to say; behind it the
- * engine, with one queue pair.
+ * ring.c - fuzzes what a peer writes into the memory that it shares with us, on a new link or one in long use: valid
+ * bursts, and any bytes at any offset, also just before we read, or before we send. Behind the link is the engine with
+ * one queue pair.
  *
- * Whatever the input: nothing outside the shared memory is touched, which has no neighbours, nor outside the
- * region; a ring with lies in it is looked at no more, and its queue pair is in error.
+ * For every input: nothing is accessed outside the shared memory, which lies between inaccessible pages, and nothing
+ * outside the memory region is written. After invalid data the ring is not read again, and its queue pair is in the
+ * error state.
  */
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -26,9 +27,9 @@ enum { ROUNDS = 40, REQUESTS = 4 };
 static struct ring_world {
     struct input input;
     struct sharing device;
-    struct shm_area *area; /* between two pages that nobody may touch */
+    struct shm_area *area; /* between two inaccessible pages */
     struct shm_peer *peer;
-    struct shm_ring out; /* the liar's, which may be right */
+    struct shm_ring out; /* the peer's sending side, for valid bursts */
     struct ibv_pd *pd;
     struct ibv_cq *cq;
     struct ibv_qp *qp;
@@ -38,7 +39,8 @@ static struct ring_world {
 
 /* ---- The peer ---- */
 
-/* A right burst: a message of the queue pair's next number, or an acknowledgement. */
+/* Writes a valid burst: a message with the PSN that the queue pair expects, or an acknowledgement; the input may choose
+ * another opcode or PSN. */
 static void put_burst(uint8_t how)
 {
     struct input *input = &world->input;
@@ -70,7 +72,7 @@ static void put_burst(uint8_t how)
                  how & 64 ? SOFT_ACKED << SOFT_ACKED_SHIFT | roce.psn : 0);
 }
 
-/* A position or a flag of either direction. */
+/* Writes a position or a flag of either direction. */
 static void put_control(uint8_t how)
 {
     struct shm_control *control = &world->area->control[how >> 4 & 1];
@@ -95,7 +97,7 @@ static void put_control(uint8_t how)
     }
 }
 
-/* Bytes at the place that is read next, or anywhere. */
+/* Writes bytes where we read next, or anywhere. */
 static void put_bytes(uint8_t how)
 {
     size_t offset = how & 16 ? input_number(&world->input, 3) % sizeof *world->area
@@ -175,7 +177,7 @@ static void make_qp(void)
     expect(!error, "to RTS: %s", strerror(error));
 }
 
-/* Memory that begins and ends where nobody may read or write. */
+/* Memory between two inaccessible pages. */
 static void *lonely(size_t length)
 {
     uint8_t *whole = mmap(NULL, length + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -184,8 +186,8 @@ static void *lonely(size_t length)
     return whole + PAGE;
 }
 
-/* The link is not new: positions are near a ring's end, and of what we have sent the peer has perhaps taken
- * only so much that there is room for a little. */
+/* Makes the link one in long use: its positions are near the end of a ring, and the peer may have read so little of
+ * what we sent that there is little room. */
 static void grow_old(struct shm_peer *peer, uint8_t age)
 {
     const uint64_t at = UINT64_C(3) * SHM_RING_BYTES - 4096;
@@ -225,7 +227,7 @@ static void world_open(void)
     expect(world->cq && world->mr && world->peer, "no region: %s", strerror(errno));
     world->peer->wakefd = shm_wakefd_take(fds_own(dup(wakefd)));
     expect(world->peer->wakefd, "no wakefd: %s", strerror(errno));
-    (void)fds_flag(wakefd, false); /* of the input before */
+    (void)fds_flag(wakefd, false); /* set by the previous input */
     grow_old(world->peer, input_u8(&world->input));
     world->out = world->peer->in;
     shm_assign(&world->device.shm, world->peer);
@@ -239,7 +241,7 @@ static void world_close(void)
 
     expect_byte(world->memory - GUARD, GUARD, GUARD_BYTE);
     expect_byte(world->memory + MEMORY, GUARD, GUARD_BYTE);
-    expect(!soft_destroy_qp(world->qp), "soft_destroy_qp"); /* the peer goes with it, and the area */
+    expect(!soft_destroy_qp(world->qp), "soft_destroy_qp"); /* this frees the peer and its memory, too */
     expect(TAILQ_EMPTY(&world->device.shm.looked_at) && world->device.shm.count == 0, "a peer is left");
     expect(!soft_dereg_mr(world->mr) && !soft_destroy_cq(world->cq) && !soft_dealloc_pd(world->pd) &&
                !soft_close(world->device.shm.context),

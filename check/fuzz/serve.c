@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * serve.c - fuzzes exs-serve's conversations: several clients say what a client would, or anything, torn into
- * pieces of any size, while time passes, calls fail, replies are taken late and connections break, in any
- * order.
+ * serve.c - fuzzes the conversations of exs-serve. Several clients send what a client would, or anything, in pieces of
+ * any size; time passes, calls fail, clients are slow to read replies, and connections break, in any order.
  *
- * Whatever the input: nothing outside of the folder is touched, a name appears in it only by a reply that says
- * so and with the bytes that were sent, nothing temporary is left, no limit is exceeded, and everything comes
- * back. What is given is of regular files in the folder, from where it is said to be, and never of what
- * arrives.
+ * For every input: nothing outside the folder changes. A file gets its name only with a reply that reports that, and
+ * only with the bytes that were sent. No temporary file is left, no limit is exceeded, and all memory is freed. The
+ * server gives only parts of regular files in the folder, and never of a file that is arriving.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -53,7 +51,7 @@ static void open_world(void)
     stdout = world.quiet;
 }
 
-/* ---- Steps --------------------------------------------------------------------------------------------- */
+/* ---- Steps -------------------------------------------------------------------------------------------- */
 
 static void take_reply(int sock)
 {
@@ -93,7 +91,7 @@ static void complete(int sock, int type, int error)
         fake_complete(call, error, 0, 0);
 }
 
-/* Things that are in the way of a client's file. */
+/* Puts something in the way of a client's file. */
 static void obstruct(unsigned what)
 {
     int directory = world.inlets.store.directory;
@@ -109,7 +107,7 @@ static void obstruct(unsigned what)
     }
 }
 
-/* None: the server is told to end. */
+/* 0: the server is told to finish. */
 static void pass(uint32_t seconds)
 {
     if (seconds == 0)
@@ -165,7 +163,7 @@ static void step(struct input *input)
         take_given(sock);
         break;
     case 10:
-        complete(sock, EXS_EVT_RECV, 0); /* the end */
+        complete(sock, EXS_EVT_RECV, 0); /* the client has ended its stream */
         break;
     case 11:
         complete(sock, input_u8(input) & 1 ? EXS_EVT_RECV : EXS_EVT_SEND, failures[input_below(input, 4)]);
@@ -185,7 +183,8 @@ static void step(struct input *input)
     default:
         if (input_u8(input) & 1) {
             disk_will_fail(input);
-            world.failed |= world.inlets.store.limits.syncs; /* which may be when it has its name already */
+            /* The fsync of a folder may fail when the file has its name already. */
+            world.failed |= world.inlets.store.limits.syncs;
             break;
         }
         disk_pause(true);
@@ -229,7 +228,7 @@ static void begin(struct input *input)
     world.failed = false;
 }
 
-/* The server is told to end. */
+/* Ends the server, and checks what is left. */
 static void end(void)
 {
     fake_failing = 0;
@@ -245,7 +244,8 @@ static void end(void)
     unlinkat(world.inlets.store.directory, "link", 0);
     expect_within_limits();
     expect_untouched();
-    if (world.inlets.lines.suppressed > 0) /* else they are kept, as a server that goes on does */
+    /* After some inputs the buffers stay for the next one, as in a running server. */
+    if (world.inlets.lines.suppressed > 0)
         inlets_free(&world.inlets);
     ck_assert_int_eq(fake_regions, world.inlets.blocks.count + (world.inlets.blocks.sink != NULL));
     stderr = world.loud;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* serve_client.c - what clients say, right and wrong, before it is delivered. See serve.h. */
+/* serve_client.c - what clients send, valid or not, before it is delivered. See serve.h. */
 #include <netinet/in.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ void say_raw(struct client *client, struct input *input)
     say(client, bytes, length);
 }
 
-/* A file, and what it says that it has of it: what it composed last, or the list of a folder. */
+/* Asks for a file or a folder's list. Of the file it claims to have a part: the data that it sent last. */
 static void say_wish(struct client *client, const char *name, unsigned size)
 {
     struct transfer_header header = {.version = TRANSFER_WANTS, .name_length = strlen(name)};
@@ -64,7 +64,7 @@ void say_header(struct client *client, struct input *input)
     client->data_length = 0;
 }
 
-/* Where it goes on. */
+/* The offset at which it continues a file. */
 static void say_offset(struct client *client, unsigned offset)
 {
     unsigned char bytes[TRANSFER_OFFSET];
@@ -79,7 +79,7 @@ void say_data(struct client *client, struct input *input)
     size_t length = word & 0xfff, there = word & 0x4000 ? word >> 12 & 3 : 0;
     unsigned char seed = input_u8(input);
 
-    if (word & 0x8000) { /* it was asked for, and goes on where so much is there */
+    if (word & 0x8000) { /* it asked before, and continues after the part that the server has */
         memset(client->data, seed, there);
         client->data_length = there;
         say_offset(client, (unsigned)there);
@@ -128,7 +128,7 @@ void connect_client(int sock, unsigned host)
     client->open = world.inlets.count > before;
 }
 
-/* All who are not there come from one address. */
+/* All clients that are not connected connect from one address. */
 void connect_crowd(void)
 {
     for (int sock = 1; sock <= CLIENTS; sock++)

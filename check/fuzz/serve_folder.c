@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * serve_folder.c - whatever the input: nothing outside of the folder is touched, a name appears in it only by a
- * reply that says so and with the bytes that were sent, and what is given is of regular files in it. See
+ * serve_folder.c - checks for every input that nothing outside the folder changes, that a file gets its name only with
+ * a reply that reports that and with the bytes that were sent, and that only regular files in the folder are given. See
  * serve.h.
  */
 #include <dirent.h>
@@ -14,7 +14,7 @@
 #include "serve.h"
 #include "tools/files/giving.h"
 
-/* What a server finds in its folder, and what it can't have. */
+/* Opens folders that the server accepts, with a leftover temporary file in it, and some that it does not. */
 static void try_folders(const char *path)
 {
     const struct store_limits limits = {.files = 1};
@@ -61,7 +61,7 @@ void close_folder(void)
     rmdir(world.top);
 }
 
-/* The folder above has what it had, and nothing is written there. */
+/* The file beside the folder is as it was, and there is no other. */
 void expect_untouched(void)
 {
     char path[96];
@@ -73,7 +73,7 @@ void expect_untouched(void)
     while ((entry = readdir(stream)) != NULL)
         entries++;
     closedir(stream);
-    ck_assert_int_eq(entries, 4); /* with . and .. */
+    ck_assert_int_eq(entries, 4); /* . and .. included */
     snprintf(path, sizeof(path), "%s/beside", world.top);
     ck_assert_int_eq(stat(path, &status), 0);
     ck_assert_int_eq(status.st_size, 6);
@@ -87,7 +87,7 @@ static void see_reply(const struct transfer_reply *reply)
     memcpy(world.digest[world.digests++], reply->digest, TRANSFER_DIGEST);
 }
 
-/* Bytes of a small file behind its reply. */
+/* The number of bytes of a small file that follow its reply. */
 static size_t data_behind(const struct transfer_reply *reply, const unsigned char *text)
 {
     struct transfer_header header;
@@ -99,7 +99,7 @@ static size_t data_behind(const struct transfer_reply *reply, const unsigned cha
     return (size_t)(header.size - from) + TRANSFER_DIGEST;
 }
 
-/* Replies, and small files, that are sent together. */
+/* Replies and small files that were sent in one call. */
 static void see_sent(const unsigned char *bytes, size_t length)
 {
     struct transfer_reply reply;
@@ -113,7 +113,7 @@ static void see_sent(const unsigned char *bytes, size_t length)
     }
 }
 
-/* Digests of new replies. */
+/* Collects the digests of new replies. */
 void see_replies(void)
 {
     struct fake_call *call;
@@ -126,7 +126,7 @@ void see_replies(void)
     }
 }
 
-/* It is none that arrives. */
+/* It is no file that is still arriving. */
 static void expect_has_name(const struct stat *given)
 {
     struct stat status;
@@ -139,7 +139,7 @@ static void expect_has_name(const struct stat *given)
     }
 }
 
-/* A part of something that is given. */
+/* Checks a part of what the server gives. */
 static void expect_given(const exs_xferfile_t *part)
 {
     const exs_fdvec_t *fdv = &part->exs_xfv.exs_fdv;
@@ -171,7 +171,7 @@ void see_given(void)
     }
 }
 
-/* A file has bytes of which a reply has said that they are stored. */
+/* The file's digest is one that a reply has reported as stored. */
 static void expect_agreed(int directory, const char *name)
 {
     unsigned char bytes[FILE_MAX + 1], digest[TRANSFER_DIGEST];
@@ -191,13 +191,13 @@ static void expect_agreed(int directory, const char *name)
     ck_assert_msg(found, "'%s' has something that nobody was told of", name);
 }
 
-/* What a folder holds, and those in it. */
+/* The contents of a folder and its subfolders. */
 struct held {
-    unsigned entries; /* files, and folders in it */
+    unsigned entries; /* files and subfolders */
     uint64_t bytes;
 };
 
-/* What is there has a name that it may have; and then it is no more. Takes the descriptor over. */
+/* Checks that each name is allowed, and removes everything. Closes the descriptor. */
 static void empty_folder(int directory, struct held *held)
 {
     DIR *stream = fdopendir(directory);
@@ -208,7 +208,7 @@ static void empty_folder(int directory, struct held *held)
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
         ck_assert_int_eq(fstatat(directory, entry->d_name, &status, AT_SYMLINK_NOFOLLOW), 0);
-        if (!S_ISLNK(status.st_mode)) { /* those are ours */
+        if (!S_ISLNK(status.st_mode)) { /* the harness has made the links */
             ck_assert_ptr_null(transfer_check_name(entry->d_name, strlen(entry->d_name), true));
             ck_assert_uint_eq(status.st_mode & 07000, 0);
             held->entries++;
@@ -231,9 +231,10 @@ void expect_within_limits(void)
     struct held held = {0};
 
     leftovers_unmark(world.inlets.store.directory);
-    unlinkat(world.inlets.store.directory, "folder", AT_REMOVEDIR); /* ours, if there is nothing in it */
+    /* The harness may have made it; fails if a client's file is in it. */
+    unlinkat(world.inlets.store.directory, "folder", AT_REMOVEDIR);
     empty_folder(openat(world.inlets.store.directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), &held);
-    /* Some were replaced; and one folder that is ours is not counted. */
+    /* The server also counts files that were replaced since; it does not count the harness's own folder. */
     ck_assert_uint_le(held.entries, world.inlets.store.files + 1);
     ck_assert_uint_le(held.bytes, world.inlets.store.bytes);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sharing.c - the wire, the clock and the service of a device that shares memory. See sharing.h. */
+/* sharing.c - the wire, the clock and the service of a device whose links are shared memory. See sharing.h. */
 #include "check/fuzz/sharing.h"
 #include "check/support/endpoints.h"
 
@@ -28,5 +28,6 @@ void sharing_open(struct sharing *sharing, int (*open)(struct soft_wire *wire, s
     sharing->service.context = soft_open(&sharing->wire, &sharing->clock, 1);
     expect(sharing->service.context, "no context");
     shm_init(&sharing->shm, sharing->service.context, &sharing->service);
-    atomic_store(&sharing->service.state, SERVICE_WATCH); /* the thread need not be called */
+    /* So that the link need not wake the service thread. */
+    atomic_store(&sharing->service.state, SERVICE_WATCH);
 }

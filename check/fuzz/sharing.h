@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * sharing.h - a device whose links are memory that it shares. No thread looks after it, and its clock stands
- * still.
- */
+/* sharing.h - a device whose links are shared memory. It has no service thread, and its clock stands still. */
 #ifndef CHECK_SHARING_H
 #define CHECK_SHARING_H
 
@@ -10,13 +7,13 @@
 #include "soft/link/shm.h"
 
 struct sharing {
-    struct soft_wire wire; /* first */
+    struct soft_wire wire; /* must be the first member */
     struct soft_clock clock;
     struct service_member service;
-    struct shm shm; /* with the context */
+    struct shm shm; /* its links; it has the context, too */
 };
 
-/* Of zeros. `open` is what the wire needs for its first wakefd, or NULL. */
+/* The struct must be zeroed. `open` is called by the wire for its first eventfd; NULL: nothing to do. */
 void sharing_open(struct sharing *sharing, int (*open)(struct soft_wire *wire, struct ibv_context *context));
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * stream.c - fuzzes what a peer of the tcp link writes into its connection: frames that are right, headers with any
- * numbers, any bytes, all of it in parts, while the queue pair has something to send and the peer reads or doesn't,
- * and while the region comes and goes.
+ * stream.c - fuzzes what a peer of the TCP link sends: valid frames, headers with any numbers, and any bytes, all of it
+ * in parts. The queue pair sends, too; the peer reads or does not; and the memory region is registered and deregistered
+ * at any time.
  *
- * Whatever the input: nothing outside the region is written, and where the connection is broken the queue pair is in
- * error.
+ * For every input: nothing outside the memory region is written, and when the connection fails, the queue pair goes to
+ * the error state.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static void look(void)
         ;
 }
 
-/* In one part or in two. */
+/* Sends the bytes in one part or in two. */
 static void say(const uint8_t *bytes, size_t length, size_t cut)
 {
     size_t first = cut < length ? cut : length;
@@ -53,7 +53,7 @@ static void say(const uint8_t *bytes, size_t length, size_t cut)
     (void)!send(world->far, bytes + first, length - first, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* A frame that may well be right. */
+/* Sends a frame, which may be valid. */
 static void say_frame(uint8_t how)
 {
     static const uint8_t opcodes[] = {SEND_ONLY,   WRITE_ONLY,         SEND_FIRST,  SEND_LAST,
@@ -81,7 +81,7 @@ static void say_frame(uint8_t how)
     say(frame, length, more & 64 ? input_u16(input) : length);
 }
 
-/* Any numbers in a header, and a body of zeros. */
+/* Sends a header with any numbers, and zeros after it. */
 static void say_header(uint8_t how)
 {
     put32(frame, (uint32_t)(how >> 4 & 3) << 24 | (uint32_t)input_number(&world->input, 3));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* bench.c - queue pairs of the device under test, and where its packets and completions are kept. */
+/* bench.c - creates the queue pairs of the device under test, and records its packets and completions. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,7 +143,7 @@ void bench_close(struct bench *bench)
     bench->close(bench);
 }
 
-/* ---- What comes from the device ---- */
+/* ---- Packets and completions of the device ---- */
 
 bool channel_poll(struct channel *channel)
 {
@@ -161,7 +161,8 @@ bool channel_poll(struct channel *channel)
     return any;
 }
 
-/* A packet for nobody is kept by the first channel, whose judge will find it to be for another queue pair. */
+/* Returns the channel of a packet. A packet for an unknown queue pair goes to the first channel, where judge_form()
+ * reports it. */
 static struct channel *channel_of(struct bench *bench, const uint8_t *packet)
 {
     uint32_t number = ((uint32_t)packet[5] << 16 | (uint32_t)packet[6] << 8 | packet[7]) - TESTER_QPN;

@@ -3,7 +3,7 @@
  * c09_142_01.c - C09_142_01 of the InfiniBand Test Specification 1.0.38: 9.7.6.1.3, outstanding request
  * time-out.
  *
- * The conversation follows the document step by step. The report says for each step what the record shows.
+ * The conversation follows the document step by step. The report prints the result of each step.
  */
 #include <inttypes.h>
 #include "c09_142_01.h"
@@ -23,7 +23,7 @@ static void talk(struct channel *channel, const struct row *row)
             return;
     if (next_completion(channel, 5 * timeout) == NULL) /* step 10 */
         return;
-    linger(channel, 4 * timeout); /* step 11: one, and not a second */
+    linger(channel, 4 * timeout); /* step 11: there is no second completion */
     dut_note_state(channel);
 }
 
@@ -45,7 +45,7 @@ static void all_received(struct judge *judge)
     judge_count(judge, psn_of(judge), ROCE_NO_OPCODE, RETRIES + 1);
 }
 
-/* And nothing but these. */
+/* Checks that each transmission is one READ, and that the device sent no other packets. */
 static void one_read_each(struct judge *judge)
 {
     struct expected_packet expected[RETRIES + 1];
@@ -56,8 +56,8 @@ static void one_read_each(struct judge *judge)
     judge_same(judge, psn_of(judge));
 }
 
-/* "About" T_tr, says the document: the grain of a device's clock, or that its machine stood still, is no fault
- * here. The family's cases take it exactly. */
+/* The document demands intervals of "about" T_tr, so the resolution of a device's clock and a stopped CPU are no faults
+ * here. The related cases check the exact bounds. */
 static void intervals(struct judge *judge)
 {
     judge_intervals(judge, psn_of(judge));

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include "judge.h"
 
-/* Prints what was found at each of the document's steps; true where all hold. */
+/* Prints the result of each of the document's steps. Returns true if all are passed. */
 bool c09_142_01_report(FILE *to, const struct record *record, const char *device);
 
 #endif

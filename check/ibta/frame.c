@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* frame.c - the invariant CRC, over headers that are written out, then covered with ones where a router may
- * write. */
+/* frame.c - computes the invariant CRC (ICRC): over complete headers, with all ones in the fields that a router may
+ * change. */
 #include <libdeflate.h>
 #include <string.h>
 #include "frame.h"
 
-#define LINK 8 /* bytes of ones in the place of InfiniBand's own link header */
+#define LINK 8 /* bytes of ones in place of InfiniBand's link header */
 #define IPV4 20
 #define UDP 8
-#define IDS 64 /* a burst has fewer packets */
+#define IDS 64 /* identifications to try; a burst has fewer packets */
 
 static uint8_t *put16(uint8_t *to, unsigned value)
 {
@@ -19,12 +19,12 @@ static uint8_t *put16(uint8_t *to, unsigned value)
 
 static uint8_t *put_ipv4(uint8_t *to, const struct frame *frame, size_t length)
 {
-    to = put16(to, 0x45ff); /* the type of service may change */
+    to = put16(to, 0x45ff); /* variant: type of service */
     to = put16(to, (unsigned)(IPV4 + UDP + length + FRAME_CHECK));
     to = put16(to, frame->id & 0xffff);
     to = put16(to, frame->fragment);
-    to = put16(to, 0xff00 | IPPROTO_UDP); /* so may the time to live, */
-    to = put16(to, 0xffff);               /* and with both the checksum */
+    to = put16(to, 0xff00 | IPPROTO_UDP); /* variant: time to live */
+    to = put16(to, 0xffff);               /* variant: checksum */
     memcpy(to, &frame->from, 4);
     memcpy(to + 4, &frame->to, 4);
     return to + 8;
@@ -48,7 +48,7 @@ uint32_t frame_check(const struct frame *frame, const uint8_t *packet, size_t le
     at = put_ipv4(at + LINK, frame, length);
     at = put_udp(at, frame, length);
     memcpy(at, packet, length);
-    at[4] = 0xff; /* congestion marks */
+    at[4] = 0xff; /* variant: congestion marks */
     return libdeflate_crc32(0, covered, (size_t)(at - covered) + length);
 }
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * frame.h - what stands around a RoCEv2 packet: its IPv4 and UDP headers, as far as the invariant CRC covers
- * them.
+ * frame.h - the IPv4 and UDP headers of a RoCEv2 packet, as far as the invariant CRC (ICRC) covers them.
  *
- * The tester computes that check by itself, from headers written out in full, and not by the device's code.
+ * The tester computes the ICRC from complete headers, by code that it does not share with the device.
  */
 #ifndef IBTA_FRAME_H
 #define IBTA_FRAME_H
@@ -13,13 +12,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FRAME_CHECK 4   /* bytes of the check behind a packet */
-#define FRAME_MAX 4400  /* bytes of a packet, from the BTH to the check */
-#define FRAME_DF 0x4000 /* don't fragment, of `fragment` */
+#define FRAME_CHECK 4   /* bytes of the ICRC at the end of a packet */
+#define FRAME_MAX 4400  /* maximum bytes of a packet, from the BTH to the ICRC */
+#define FRAME_DF 0x4000 /* bit of `fragment`: don't fragment */
 #define FRAME_ANY_ID                                                                                           \
-    0x10000 /* the receiver could not see the identification: any that a burst's packet may have */
+    0x10000 /* the identification is unknown to the receiver: any that a packet of a burst may have */
 
-/* One direction between two ends. Plain data, its holder's; all but id and fragment in network byte order. */
+/* The headers of one direction. Plain data; all but id and fragment in network byte order. */
 struct frame {
     struct in_addr from, to;
     in_port_t from_port, to_port;
@@ -27,11 +26,12 @@ struct frame {
     uint16_t fragment;
 };
 
-/* The check of a packet of `length` bytes from the BTH on, as the number whose least byte is sent first. */
+/* Returns the ICRC of a packet of `length` bytes, which begin with the BTH, as a number whose least significant byte is
+ * sent first. */
 uint32_t frame_check(const struct frame *frame, const uint8_t *packet, size_t length);
-/* Puts the check behind the packet. */
+/* Appends the ICRC to the packet. */
 void frame_seal(const struct frame *frame, uint8_t *packet, size_t length);
-/* Is the check behind a packet of `length` bytes (without it) the right one? */
+/* Whether the ICRC after a packet of `length` bytes (without it) is correct. */
 bool frame_is_sealed(const struct frame *frame, const uint8_t *packet, size_t length);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* judge.c - the rules. */
+/* judge.c - the rules; see judge.h. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,7 +25,8 @@ const char *rule_name(enum rule rule)
     return names[rule];
 }
 
-/* Of several faults the first is told; but one that is only a time too short, only if there is no other. */
+/* Whether a fault may still be reported: the first fault is, except that any other fault replaces one that is only a
+ * time which is too short. */
 static bool is_open(const struct judge *judge)
 {
     return judge->broken == RULE_NONE || judge->early_by > 0;
@@ -50,7 +51,7 @@ static double ms(uint64_t ns)
     return (double)ns / 1e6;
 }
 
-/* ---- Looking things up ---- */
+/* ---- Finding entries ---- */
 
 const struct entry *record_transmission(const struct record *record, uint32_t psn, unsigned n)
 {
@@ -95,7 +96,7 @@ static bool has_zero_pad(const struct entry *entry)
     return true;
 }
 
-/* What is wrong with it, or NULL. */
+/* Returns the fault of a packet, or NULL. */
 static const char *fault(const struct record *record, const struct entry *entry)
 {
     const struct roce *roce = &entry->roce;
@@ -133,7 +134,7 @@ void judge_form(struct judge *judge)
                    entry->roce.psn, what);
 }
 
-/* ---- Repeating ---- */
+/* ---- Retransmissions ---- */
 
 void judge_count(struct judge *judge, uint32_t psn, unsigned opcode, unsigned count)
 {
@@ -182,7 +183,7 @@ void judge_intervals(struct judge *judge, uint32_t psn)
     }
 }
 
-/* A requester may ask for an acknowledgement where it did not before; all else is as it was. */
+/* Whether two transmissions are the same request. Only the AckReq bit may be set later. */
 static bool is_same(const struct entry *one, const struct entry *other)
 {
     if (one->length != other->length)
@@ -222,7 +223,7 @@ void judge_pause(struct judge *judge, const struct entry *from, const struct ent
         judge_span(judge, RULE_PAUSE, from->time, to->time, least, most);
 }
 
-/* ---- What came, in order ---- */
+/* ---- Order of packets and completions ---- */
 
 static void judge_packet(struct judge *judge, enum rule rule, const struct roce *roce,
                          const struct expected_packet *expected)

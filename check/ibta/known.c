@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * known.c - the differences. A fault that is not here is a failure; a row that is here may hold all the same.
+ * known.c - the table of known differences. A fault that is not in the table is a failure. A case in the table may also
+ * pass.
  *
- * Those of rxe are of Linux 6.1.
+ * The entries of rxe are for Linux 6.1.
  */
 #include <fnmatch.h>
 #include <stddef.h>
 #include "known.h"
 
-#define TICK (4 * IBTA_MS) /* of Debian's kernels */
+#define TICK (4 * IBTA_MS) /* a jiffy of Debian's kernels */
 
 static const char ticks[] =
     "the specification: rxe waits for a whole number of the kernel's ticks of 4 ms, rounded "
@@ -58,7 +59,7 @@ const char *known_difference(const char *device, const char *row, const struct j
     for (size_t i = 0; i < sizeof rxe / sizeof *rxe; i++)
         if (fnmatch(rxe[i].row, row, 0) == 0 && fnmatch(rxe[i].fault, judge->why, 0) == 0)
             return rxe[i].why;
-    /* A kernel that could not run has its ticks late, and then many at once. */
+    /* A CPU that was stopped handles its timer ticks late, and then several at once. */
     if (judge->early_by > 0 && judge->early_by <= 2 * TICK + judge->record->stall)
         return ticks;
     return NULL;

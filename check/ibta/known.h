@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* known.h - where a device is known to do otherwise than the specification asks, and what that is worth. */
+/* known.h - known differences between a device and the specification. */
 #ifndef IBTA_KNOWN_H
 #define IBTA_KNOWN_H
 
 #include "judge.h"
 
-/* Who is right and why, where `device` was found at fault in this row; NULL where that is not known. */
+/* Returns a text that says whether the specification or both are right, and why, if this fault of `device` in this case
+ * is known; else NULL. */
 const char *known_difference(const char *device, const char *row, const struct judge *judge);
 
 #endif

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* perform.c - holding conversations: in turn on a virtual clock, many at once on the wall's. */
+/* perform.c - runs conversations: one after the other on a virtual clock, many at once in real time. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include "perform.h"
 #include "witness.h"
 
-#define SPEAKERS 64 /* conversations at once: most of them wait for a time-out */
+#define SPEAKERS 64 /* concurrent conversations: most of them wait for a timeout */
 
-#define STAGES 4 /* of a timer's way through a device to the tester: each may have to wait for a processor */
+#define STAGES 4 /* threads between a device's timer and the tester, each of which may have to wait for a CPU */
 
-/* What the speakers share. The caller's. */
+/* Shared by the threads that run conversations. Owned by the caller. */
 struct agenda {
     const struct rows *rows;
     struct channel **channels; /* one for each row */
     atomic_uint next;
 };
 
-/* The record is judged as a copy, when the device can add nothing to it any more. */
+/* Copies the record, after the device can add nothing to it, and judges the copy. */
 static void conclude(struct channel *channel, const struct row *row, struct outcome *outcome)
 {
     outcome->record = record_copy(&channel->record);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rdma.c - a device of rdma-core, such as the kernel's rxe. The tester's sockets are in a network namespace of
- * their own, at the other end of a veth: so its port 4791 is free, and a raw socket sees the device's packets
- * whole.
+ * rdma.c - a bench for a device of rdma-core, like the kernel's rxe. The tester's sockets are in a separate network
+ * namespace, at the other end of a veth pair. Its port 4791 is therefore free, and a raw socket receives the device's
+ * packets with their headers.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -31,7 +31,7 @@ static struct ibv_context *open_device(const char *name)
     return context;
 }
 
-/* The place of an IPv4 address in the device's table, -1 where it has none. */
+/* Returns the index of the GID of an IPv4 address, or -1 if the device has none. */
 static int gid_of(struct ibv_context *context, const struct in_addr *address)
 {
     union ibv_gid wanted = {.raw = {[10] = 0xff, [11] = 0xff}}, gid;
@@ -55,7 +55,8 @@ static int enter(const char *path)
     return result;
 }
 
-/* A socket stays where it was made: the process itself comes back. */
+/* Creates the sockets in the namespace, then returns to the original one. A socket stays in the namespace in which it
+ * was created. */
 static void open_sockets(struct wall *wall, const char *netns, const struct sockaddr_in *address)
 {
     char path[256];

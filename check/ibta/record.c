@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* record.c - keeping what happened. A tester without memory can't go on, so that ends it. */
+/* record.c - stores entries. The program exits if memory allocation fails. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rows.c - putting the table together. */
+/* rows.c - builds the table of cases. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "rows.h"
 
-/* Just before the PSNs wrap, so that whatever takes more than one or two of them goes through 0. A time-out
- * that no prompt answer can miss. */
+/* Default terms. The PSNs are just below their maximum, so that most conversations wrap to 0. The timeout is so long
+ * that an immediate response always arrives in time. */
 static const struct terms usual = {.timeout = 19,
                                    .retry_cnt = 6,
                                    .rnr_retry = 6,

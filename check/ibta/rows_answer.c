@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rows_answer.c - a responder that is asked, asked again, or asked too early. What it answers, and that it does
- * each thing once. */
+/* rows_answer.c - responder: new, repeated and out-of-order requests. Checks its responses, and that it executes each
+ * request once. */
 #include <string.h>
 #include "rows.h"
 
 #define ACK SYNDROME_ACK
 
-/* Sends it with the next PSN; a request may then be sent again as it is. */
+/* Sends a request with the next PSN, and returns it, so that it can be sent again. */
 static struct roce ask(struct channel *channel, unsigned opcode, size_t length)
 {
     struct roce request = tester_request(channel, opcode, 0, length);
@@ -30,7 +30,7 @@ static void judge_rest(struct judge *judge, uint64_t memory)
     judge_note(judge, "memory", memory);
 }
 
-/* ---- Once ---- */
+/* ---- New requests ---- */
 
 static void talk_four(struct channel *channel, const struct row *row)
 {
@@ -56,7 +56,7 @@ static void judge_four(struct judge *judge, const struct row *row)
     judge_rest(judge, 0x1111111111111111);
 }
 
-/* Without a byte, the key is of no matter. */
+/* A request of 0 bytes: the key is not checked. */
 static void talk_nothing(struct channel *channel, const struct row *row)
 {
     struct roce request = tester_request(channel, row->number, 0, 0);
@@ -76,9 +76,9 @@ static void judge_nothing(struct judge *judge, const struct row *row)
     judge_rest(judge, 0);
 }
 
-/* ---- Twice ---- */
+/* ---- Repeated requests ---- */
 
-/* The copy has other bytes, which nobody may ever see. */
+/* The repeated request has different data, which the responder must not write. */
 static void talk_duplicate(struct channel *channel, const struct row *row)
 {
     struct roce request;
@@ -117,7 +117,7 @@ static void talk_read_again(struct channel *channel, const struct row *row)
     tester_send(channel, &request, INTACT);
     prompt_packet(channel);
     prompt_packet(channel);
-    request.psn++; /* only the second half */
+    request.psn++; /* repeats only the second half */
     request.va += IBTA_MTU;
     request.dma_length = IBTA_MTU;
     tester_send(channel, &request, INTACT);
@@ -157,7 +157,7 @@ static struct roce ask_atomic(struct channel *channel, unsigned opcode, uint64_t
     return request;
 }
 
-/* One that is asked for three times, others between: it finds 100 each time, and works once. */
+/* An atomic that is sent three times, with others in between: it returns 100 each time, and is executed once. */
 static void talk_atomic(struct channel *channel, const struct row *row)
 {
     struct roce first;
@@ -187,7 +187,7 @@ static void judge_atomic(struct judge *judge, const struct row *row)
     judge_rest(judge, after + 2000);
 }
 
-/* A comparison that fails changes nothing, the first time and the second, even if it would hold by then. */
+/* A comparison that fails changes nothing, and neither does the repeated request, even if it would succeed by then. */
 static void talk_swap_fails(struct channel *channel, const struct row *row)
 {
     struct roce first;
@@ -211,9 +211,9 @@ static void judge_swap_fails(struct judge *judge, const struct row *row)
     judge_rest(judge, 200);
 }
 
-/* ---- Too early ---- */
+/* ---- Out-of-order requests ---- */
 
-/* 1 and 2 come before 0: one NAK that asks for 0; then all in order; then a new gap, and a new NAK. */
+/* Requests 1 and 2 arrive before 0: one NAK, for 0. Then all arrive in order. Then a new gap leads to a new NAK. */
 static void talk_gap(struct channel *channel, const struct row *row)
 {
     struct roce write = tester_request(channel, WRITE_ONLY, 0, 8);
@@ -248,7 +248,7 @@ static void judge_gap(struct judge *judge, const struct row *row)
     judge_rest(judge, 0x1111111111111111);
 }
 
-/* ---- Not ready ---- */
+/* ---- Receiver not ready ---- */
 
 static void talk_not_ready(struct channel *channel, const struct row *row)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rows_nak.c - a requester that is told, or can tell, that something went wrong. */
+/* rows_nak.c - requester: NAKs, and responses that imply a loss. */
 #include "rows.h"
 
-/* At once is well before the time-out. */
+/* Returns the maximum time of a step that must not wait for the timeout. */
 static uint64_t at_once(const struct terms *terms)
 {
     return ack_timeout(terms) / 4;
@@ -66,7 +66,7 @@ static void judge_sequence(struct judge *judge, const struct row *row)
     judge_note(judge, "state", IBV_QPS_RTS);
 }
 
-/* A responder that wants the same again and again. */
+/* The responder sends a NAK for the same PSN again and again. */
 static void talk_stubborn(struct channel *channel, const struct row *row)
 {
     dut_post(channel, 1, IBV_WR_SEND, 8);
@@ -84,7 +84,7 @@ static void judge_stubborn(struct judge *judge, const struct row *row)
     judge_note(judge, "state", IBV_QPS_ERR);
 }
 
-/* ---- Refusals ---- */
+/* ---- Fatal NAKs ---- */
 
 struct refusal {
     uint8_t syndrome;
@@ -98,7 +98,7 @@ static const struct refusal refusals[] = {
     {SYNDROME_OPERATION, IBV_WC_REM_OP_ERR, "remote operational error"},
 };
 
-/* Three SENDs; the one in the middle is refused, which acknowledges the first. */
+/* Three SENDs: a NAK for the second one acknowledges the first. */
 static void talk_refusal(struct channel *channel, const struct row *row)
 {
     const struct refusal *refusal = row->data;
@@ -126,9 +126,9 @@ static void judge_refusal(struct judge *judge, const struct row *row)
     judge_note(judge, "state", IBV_QPS_ERR);
 }
 
-/* ---- Answers that show a loss ---- */
+/* ---- Responses that imply a loss ---- */
 
-/* Answers a READ request from the packet at `skip` on where one is left out. */
+/* Sends the responses to a READ request, without the packet at `skip`. */
 static void serve_read(struct channel *channel, const struct roce *request, uint32_t skip)
 {
     uint32_t packets = roce_packets(request->dma_length, IBTA_MTU);
@@ -159,7 +159,7 @@ static void talk_lost_response(struct channel *channel, const struct row *row)
     dut_note_byte(channel, "last byte", 3 * IBTA_MTU - 1);
 }
 
-/* A READ is asked for again from what is missing, or from its beginning. */
+/* The requester must repeat the READ from the missing packet, or from its beginning. */
 static void judge_lost_response(struct judge *judge, const struct row *row)
 {
     unsigned at = 0;
@@ -174,7 +174,7 @@ static void judge_lost_response(struct judge *judge, const struct row *row)
     judge_note(judge, "last byte", 0xd0);
 }
 
-/* The SEND behind it is acknowledged, so the READ's answer was lost. */
+/* The SEND after the READ is acknowledged, which implies that the READ's response was lost. */
 static void talk_implied(struct channel *channel, const struct row *row)
 {
     const struct entry *request;
@@ -205,7 +205,7 @@ static void judge_implied(struct judge *judge, const struct row *row)
     judge_note(judge, "state", IBV_QPS_RTS);
 }
 
-/* Its own PSN is acknowledged, and its data come after that, whether it asks again or waits. */
+/* The READ's own PSN is acknowledged, and its data arrive afterwards. The requester may repeat the READ or wait. */
 static void talk_acknowledged_read(struct channel *channel, const struct row *row)
 {
     const struct entry *request, *again;
@@ -229,7 +229,7 @@ static void judge_acknowledged_read(struct judge *judge, const struct row *row)
     judge_note(judge, "last byte", 0xd0);
 }
 
-/* A retry is a retry, whatever shows that it is needed. */
+/* Retries because of an implied loss count like other retries. */
 static void talk_implied_last(struct channel *channel, const struct row *row)
 {
     dut_post(channel, 1, IBV_WR_RDMA_READ, IBTA_MTU);
@@ -250,7 +250,7 @@ static void judge_implied_last(struct judge *judge, const struct row *row)
     judge_note(judge, "state", IBV_QPS_ERR);
 }
 
-/* ---- Answers that can't be right ---- */
+/* ---- Invalid responses ---- */
 
 struct wrong {
     unsigned opcode;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rows_progress.c - a requester that hears a part of what it waits for, or something that is no answer. */
+/* rows_progress.c - requester: partial responses, and packets that are not responses to its requests. */
 #include "rows.h"
 
 #define SENDS 4
@@ -15,7 +15,7 @@ static void post_sends(struct channel *channel, unsigned count)
         dut_post(channel, 1 + i, IBV_WR_SEND, 8);
 }
 
-/* The n-th transmission of this PSN; what comes before is let go. */
+/* Waits for the n-th transmission of this PSN, and ignores earlier packets. */
 static bool await_transmission(struct channel *channel, uint32_t psn, unsigned n)
 {
     const struct entry *entry;
@@ -39,13 +39,14 @@ static void judge_all_sent(struct judge *judge, unsigned count)
     judge_note(judge, "state", IBV_QPS_RTS);
 }
 
-/* ---- The counter refills ---- */
+/* ---- Progress resets the retry counter ---- */
 
 static void talk_refill(struct channel *channel, const struct row *row)
 {
     post_sends(channel, SENDS);
     for (uint32_t i = 0; i < SENDS; i++) {
-        /* It comes once, and once more after each silence; the newest is not answered before it came again. */
+        /* Each request is sent once, and again after each timeout. The tester acknowledges the oldest one only after
+         * a retransmission. */
         if (!await_transmission(channel, row->terms.dut_psn + i, i == 0 ? 2 : 1))
             return;
         tester_acknowledge(channel, row->terms.dut_psn + i, SYNDROME_ACK);
@@ -62,7 +63,8 @@ static void judge_refill(struct judge *judge, const struct row *row)
     judge_all_sent(judge, SENDS);
 }
 
-/* One work after another, each lost as often as may be: more losses than the count, but not in a row. */
+/* One request after the other, each lost as often as permitted: in all more losses than the count, but not in
+ * succession. */
 static void talk_refill_each(struct channel *channel, const struct row *row)
 {
     for (uint32_t i = 0; i < SENDS; i++) {
@@ -83,7 +85,7 @@ static void judge_refill_each(struct judge *judge, const struct row *row)
     judge_all_sent(judge, SENDS);
 }
 
-/* An acknowledgement of what was acknowledged before is no progress. */
+/* A repeated acknowledgement is no progress. */
 static void talk_no_refill(struct channel *channel, const struct row *row)
 {
     uint32_t psn = row->terms.dut_psn;
@@ -114,7 +116,7 @@ static void judge_no_refill(struct judge *judge, const struct row *row)
     judge_quiet_after_error(judge);
 }
 
-/* ---- A part is acknowledged ---- */
+/* ---- Partial acknowledgements ---- */
 
 static void talk_partial(struct channel *channel, const struct row *row)
 {
@@ -161,7 +163,7 @@ static void judge_all_at_once(struct judge *judge, const struct row *row)
     judge_all_sent(judge, SENDS);
 }
 
-/* What the device's messages are made of: these packets, and all of the path MTU but the last. */
+/* A message of the device: these packets, all of the path MTU except the last. */
 struct message {
     enum ibv_wr_opcode work;
     size_t length;
@@ -180,7 +182,7 @@ static const struct message messages[] = {
      "WRITE with immediate data"},
 };
 
-/* Its ACKs come in the wrong order, which is as good as the last alone. */
+/* The ACKs arrive in the wrong order, which has the same effect as the last one alone. */
 static void talk_message(struct channel *channel, const struct row *row)
 {
     const struct message *message = row->data;
@@ -213,7 +215,8 @@ static void judge_message(struct judge *judge, const struct row *row)
 
 /* ---- The timer ---- */
 
-/* The first of two is acknowledged at three quarters of T: the second has T to 4 T from then. */
+/* The first of two requests is acknowledged after three quarters of T. The second must be repeated T to 4 T after
+ * that. */
 static void talk_restart(struct channel *channel, const struct row *row)
 {
     uint32_t psn = row->terms.dut_psn;
@@ -243,7 +246,7 @@ static void judge_restart(struct judge *judge, const struct row *row)
     judge_all_sent(judge, 2);
 }
 
-/* Four fifths of T are not T. */
+/* A response after four fifths of T is in time. */
 static void talk_slow(struct channel *channel, const struct row *row)
 {
     post_sends(channel, 1);
@@ -261,7 +264,7 @@ static void judge_slow(struct judge *judge, const struct row *row)
     judge_all_sent(judge, 1);
 }
 
-/* ---- No answers ---- */
+/* ---- Packets that are no responses ---- */
 
 static void talk_no_answer(struct channel *channel, const struct row *row)
 {
@@ -270,7 +273,7 @@ static void talk_no_answer(struct channel *channel, const struct row *row)
     post_sends(channel, 1);
     prompt_packet(channel);
     if (row->number == INTACT)
-        answer.psn += 100; /* of a request that was never made */
+        answer.psn += 100; /* of a request that was never sent */
     tester_send(channel, &answer, (enum damage)row->number);
     if (next_packet(channel, limit(&row->terms)) == NULL)
         return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rows_refused.c - a responder that is asked what it must not do: which syndrome it answers with, and in which
- * state it is then; or that it takes no notice at all.
+ * rows_refused.c - responder: requests that it must refuse or ignore. Checks the syndrome of its NAK and its state
+ * afterwards, or that it sends no response.
  */
 #include "rows.h"
 
@@ -16,33 +16,33 @@
 
 enum lie { TRUTH, WRONG_KEY, BEHIND_END, AROUND_ZERO, ODD_ADDRESS, TOO_LONG };
 
-/* One packet of the tester. */
+/* A packet of the tester. */
 struct said {
     uint8_t opcode;
-    uint16_t length;     /* of its payload */
-    uint16_t dma_length; /* as its RETH has it */
+    uint16_t length;     /* bytes of payload */
+    uint16_t dma_length; /* length in the RETH, bytes */
     enum lie lie;
 };
 
 struct refused {
     const char *name;
-    struct said said[PACKETS]; /* up to the first with opcode and length 0; SEND FIRST always has a length */
-    int syndrome;              /* of the last answer, or SILENCE */
-    int receive;               /* status of the receive that was posted, or UNJUDGED */
-    uint16_t room;             /* bytes of that receive; 0: one whose key does not cover it */
+    struct said said[PACKETS]; /* ends at the first with opcode and length 0; SEND FIRST always has a length */
+    int syndrome;              /* of the last response, or SILENCE */
+    int receive;               /* status of the posted receive, or UNJUDGED */
+    uint16_t room;             /* bytes of that receive; 0: its key does not cover its memory */
     unsigned qp_access, mr_access;
-    uint8_t reads; /* that the device takes at once, + 1; 0: the usual */
+    uint8_t reads; /* READs in flight that the device accepts, plus 1; 0: the default */
     enum damage damage;
 };
 
 #define MTU IBTA_MTU
-#define ROOM (3 * MTU) /* of a receive that nothing is too long for */
+#define ROOM (3 * MTU) /* bytes of a receive into which all messages fit */
 #define INVALID SYNDROME_INVALID_REQUEST, UNJUDGED, ROOM, 0, 0, 0, INTACT
 #define INVALIDATES SYNDROME_ACCESS, IBV_WC_REM_INV_REQ_ERR, ROOM, 0, 0, 0, INTACT
 #define ACCESS SYNDROME_ACCESS, UNJUDGED, ROOM, 0, 0, 0, INTACT
 
 static const struct refused table[] = {
-    /* The order of opcodes in a message. */
+    /* Order of opcodes in a message. */
     {"SEND MIDDLE without a FIRST", {{SEND_MIDDLE, MTU, 0, TRUTH}}, INVALID},
     {"SEND LAST without a FIRST", {{SEND_LAST, 8, 0, TRUTH}}, INVALID},
     {"WRITE MIDDLE without a FIRST", {{WRITE_MIDDLE, MTU, 0, TRUTH}}, INVALID},
@@ -107,7 +107,7 @@ static const struct refused table[] = {
     {"SEND of two packets that invalidates a region",
      {{SEND_FIRST, MTU, 0, TRUTH}, {SEND_LAST_INV, 8, 0, TRUTH}},
      INVALIDATES},
-    /* Rights. */
+    /* Access rights. */
     {"WRITE to a region for reading",
      {{WRITE_ONLY, 8, 8, TRUTH}},
      SYNDROME_ACCESS,
@@ -171,7 +171,7 @@ static const struct refused table[] = {
      0,
      1,
      INTACT},
-    /* Not for this queue pair, or not as it was sent. */
+    /* Packets for another queue pair, or corrupted packets. */
     {"SEND with a wrong ICRC", {{SEND_ONLY, 8, 0, TRUTH}}, SILENCE, UNJUDGED, ROOM, 0, 0, 0, BAD_CHECK},
     {"SEND with a wrong P_Key", {{SEND_ONLY, 8, 0, TRUTH}}, SILENCE, UNJUDGED, ROOM, 0, 0, 0, BAD_PKEY},
     {"SEND with a wrong version", {{SEND_ONLY, 8, 0, TRUTH}}, SILENCE, UNJUDGED, ROOM, 0, 0, 0, BAD_VERSION},
@@ -208,7 +208,7 @@ static struct roce make(struct channel *channel, const struct said *said)
     return packet;
 }
 
-/* Only the last asks for an acknowledgement, so that the only answer is the one to it. */
+/* Only the last packet requests an acknowledgement, so that there is only one response. */
 static void talk_refused(struct channel *channel, const struct row *row)
 {
     const struct refused *refused = row->data;
@@ -232,7 +232,7 @@ static void talk_refused(struct channel *channel, const struct row *row)
     linger_briefly(channel);
     dut_note_state(channel);
     dut_note_word(channel, "memory behind", 12 * MTU);
-    if (refused->syndrome == SILENCE) { /* it must still be ready for the right one */
+    if (refused->syndrome == SILENCE) { /* the responder must still accept a valid packet */
         struct roce packet = make(channel, &refused->said[0]);
 
         packet.psn = row->terms.tester_psn;
@@ -247,7 +247,7 @@ static unsigned last_psn(const struct refused *refused)
     return refused->said[1].opcode != 0 || refused->said[1].length != 0;
 }
 
-/* More than 2 GiB reach behind the region's end as well; which of the two is named is the device's choice. */
+/* A length above 2 GiB also exceeds the region. The device may report either error. */
 static int syndrome_due(const struct record *record, const struct refused *refused)
 {
     const struct entry *entry;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rows_rnr.c - a requester that is told to wait: how long it does, how often, and that this has a counter of
- * its own. */
+/* rows_rnr.c - requester: RNR NAKs. Checks how long and how often it waits, and that these retries have a separate
+ * counter. */
 #include <stdio.h>
 #include "rows.h"
 
-#define MANY 40 /* more than any counter holds */
+#define MANY 40 /* more than the maximum of any counter */
 
 uint64_t rnr_time(unsigned code)
 {
@@ -28,7 +28,7 @@ static void finish(struct channel *channel)
     dut_note_state(channel);
 }
 
-/* ---- How long ---- */
+/* ---- Time ---- */
 
 static void talk_code(struct channel *channel, const struct row *row)
 {
@@ -69,7 +69,7 @@ static void measure_code(const struct record *record, const struct row *row, cha
                  (double)rnr_time(row->number) / 1e6);
 }
 
-/* The first is acknowledged and the second refused in one breath: the time counts from the refusal. */
+/* An ACK for the first request and an RNR NAK for the second arrive as one batch: the time starts at the RNR NAK. */
 static void talk_one_breath(struct channel *channel, const struct row *row)
 {
     uint32_t psn = row->terms.dut_psn;
@@ -106,9 +106,9 @@ static void judge_one_breath(struct judge *judge, const struct row *row)
                 UINT64_MAX / 2);
 }
 
-/* ---- How often ---- */
+/* ---- Number of retries ---- */
 
-/* `number` refusals, then the receiver is ready. */
+/* The tester sends row->number RNR NAKs, then an ACK unless row->data, an error, is expected. */
 static void talk_count(struct channel *channel, const struct row *row)
 {
     dut_post(channel, 1, IBV_WR_SEND, 8);
@@ -125,7 +125,7 @@ static void talk_count(struct channel *channel, const struct row *row)
     finish(channel);
 }
 
-/* data: the error it ends with, or NULL. */
+/* row->data: the expected error, or NULL. */
 static void judge_times(struct judge *judge, const struct row *row)
 {
     const enum ibv_wc_status *error = row->data;
@@ -160,7 +160,7 @@ static void add_counts(struct rows *rows)
     row->number = 3;
 }
 
-/* Nothing comes back as often as may be, then an ACK. */
+/* The tester does not respond as often as the retry counter permits, then sends an ACK. */
 static void talk_silence(struct channel *channel, const struct row *row)
 {
     dut_post(channel, 1, IBV_WR_SEND, 8);
@@ -171,7 +171,7 @@ static void talk_silence(struct channel *channel, const struct row *row)
     finish(channel);
 }
 
-/* Each of four is refused once. */
+/* Each of four requests gets one RNR NAK. */
 static void talk_refill(struct channel *channel, const struct row *row)
 {
     for (uint32_t i = 0; i < 4; i++) {

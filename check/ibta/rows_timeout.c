@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rows_timeout.c - a requester that hears nothing: when it asks again, how often, and how it ends. */
+/* rows_timeout.c - requester: no responses. Checks when and how often it retransmits, and its error at the end. */
 #include "rows.h"
 
 static const char asks[] = "ask again after T to 4 T, as often as the retry count says, then fail";
 
-/* Long enough for any device that keeps to 4 T, and for one that does not quite. */
+/* Returns a waiting time that is sufficient for a device which retransmits after 4 T or slightly later. */
 static uint64_t limit(const struct terms *terms)
 {
     return (terms->retry_cnt + 1u) * 5 * ack_timeout(terms) + 1000 * IBTA_MS;
@@ -12,7 +12,7 @@ static uint64_t limit(const struct terms *terms)
 
 struct silence {
     enum ibv_wr_opcode work;
-    unsigned opcode; /* of its first packet */
+    unsigned opcode; /* of the first packet */
     size_t length;
     const char *name;
 };
@@ -81,7 +81,7 @@ static void add_works(struct rows *rows)
     }
 }
 
-/* ---- Time-out 0 ---- */
+/* ---- Timeout 0: disabled ---- */
 
 #define NEVER (8000 * IBTA_MS)
 
@@ -106,7 +106,7 @@ static void judge_never(struct judge *judge, const struct row *row)
                 record_next(judge->record, ENTRY_COMPLETION, &end), NEVER, UINT64_MAX / 2);
 }
 
-/* ---- Answers that come too late ---- */
+/* ---- Late responses ---- */
 
 static void talk_after_error(struct channel *channel, const struct row *row)
 {
@@ -147,7 +147,7 @@ static void add_after_error(struct rows *rows, enum ibv_wr_opcode work, const ch
     row->number = work;
 }
 
-/* Each answer that was missing comes after all, and those to the retries too. */
+/* The late responses arrive, and so do those to the retransmissions. */
 static void talk_twice(struct channel *channel, const struct row *row)
 {
     bool read = row->number == IBV_WR_RDMA_READ;

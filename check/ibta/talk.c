@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* talk.c - acting on a channel, and keeping in its record what was done. */
+/* talk.c - the actions of conversations on a channel, each of which is recorded. */
 #include <errno.h>
 #include <string.h>
 #include "talk.h"
@@ -118,11 +118,11 @@ static void break_packet(uint8_t *packet, enum damage damage)
         packet[1] |= 1;
         break;
     case BAD_QPN:
-        packet[5] ^= 0x40; /* far from every queue pair there is */
+        packet[5] ^= 0x40; /* a number of no queue pair */
         packet[6] ^= 0x80;
         break;
     case BAD_TRANSPORT:
-        packet[0] |= 0x20; /* unreliable connection */
+        packet[0] |= 0x20; /* an opcode of an unreliable connection */
         break;
     case INTACT:
     case BAD_CHECK:

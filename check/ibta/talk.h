@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * talk.h - the words a conversation is written in: what the device is told to do, what the tester sends, and
- * waiting.
+ * talk.h - the actions of a conversation: posting work to the device, sending packets as the tester, and waiting.
  *
- * A conversation acts and waits; it judges nothing. Times are nanoseconds.
+ * A conversation judges nothing. Times are nanoseconds.
  */
 #ifndef IBTA_TALK_H
 #define IBTA_TALK_H
 
 #include "bench.h"
 
-#define REMOTE_VA 0x999000 /* where the device's one-sided work points to: nothing is there */
+/* Remote address in the device's one-sided requests. The tester has no memory there. */
+#define REMOTE_VA 0x999000
 #define REMOTE_RKEY 0x12345
 #define FOREVER (3600000 * IBTA_MS)
 
 /* ---- The device under test ---- */
 
-/* Posts work of `length` bytes from or to the start of the device's memory; signaled. */
+/* Posts a signaled request of `length` bytes from or to the start of the device's memory. */
 void dut_post(struct channel *channel, uint64_t id, enum ibv_wr_opcode opcode, size_t length);
 /* Posts a receive for `length` bytes at `at`. */
 void dut_receive(struct channel *channel, uint64_t id, size_t at, size_t length);
-/* The same, of memory that its key does not cover. */
+/* Posts a receive into memory that its key does not cover. */
 void dut_receive_elsewhere(struct channel *channel, uint64_t id);
-void dut_note_state(struct channel *channel); /* "state": of the queue pair */
+/* Record a value: the state of the queue pair (named "state"), a byte or a word of the device's memory. */
+void dut_note_state(struct channel *channel);
 void dut_note_byte(struct channel *channel, const char *name, size_t at);
 void dut_note_word(struct channel *channel, const char *name, size_t at); /* 8 bytes in host order */
 
@@ -30,34 +31,34 @@ void dut_note_word(struct channel *channel, const char *name, size_t at); /* 8 b
 
 enum damage { INTACT, BAD_CHECK, BAD_PKEY, BAD_VERSION, BAD_QPN, BAD_TRANSPORT };
 
-/* Sends what is filled in; qpn, pkey and migreq are set here. */
+/* Sends a packet with these fields; sets qpn, pkey and migreq. */
 void tester_send(struct channel *channel, const struct roce *roce, enum damage damage);
 void tester_acknowledge(struct channel *channel, uint32_t psn, uint8_t syndrome);
-/* An answer with `length` bytes of data. */
+/* Sends a response with `length` bytes of data. */
 void tester_respond(struct channel *channel, unsigned opcode, uint32_t psn, size_t length);
-/* The result of an atomic. */
+/* Sends the response to an atomic. */
 void tester_result(struct channel *channel, uint32_t psn, uint64_t original);
 
-/* What is sent between these two comes to the device in one breath. */
+/* Packets sent between these two calls reach the device as one batch. */
 void tester_hold(struct channel *channel);
 void tester_release(struct channel *channel);
 
-/* A request of the tester to the start of the device's memory, plus `at`, with the next PSN. */
+/* Returns a request of the tester with the next PSN, for the device's memory at offset `at`. */
 struct roce tester_request(struct channel *channel, unsigned opcode, size_t at, size_t length);
-/* Bytes that payloads are made of: IBTA_MTU + 4 of them, all `byte`. */
+/* Returns a payload of IBTA_MTU + 4 bytes, all `byte`. */
 const uint8_t *payload_of(uint8_t byte);
 
 /* ---- Waiting ---- */
 
-/* The device's next packet, or completion, that was not looked at yet: NULL when none has come in `within`. */
+/* Return the device's next packet or completion that was not returned before; NULL if none arrives within this time. */
 const struct entry *next_packet(struct channel *channel, uint64_t within);
 const struct entry *next_completion(struct channel *channel, uint64_t within);
-/* For what should come at once. */
+/* Like next_...(), for packets and completions that the device should produce immediately. */
 const struct entry *prompt_packet(struct channel *channel);
 const struct entry *prompt_completion(struct channel *channel);
-/* Lets time pass, and keeps what comes. */
+/* Waits for this time. Packets and completions that arrive are recorded. */
 void linger(struct channel *channel, uint64_t time);
-/* As long as it takes for something that must not come to have come. */
+/* Waits so long that a packet which must not be sent would have arrived. */
 void linger_briefly(struct channel *channel);
 
 #endif

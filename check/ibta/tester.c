@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * tester.c - the transport tester: holds every conversation of the table with a device under test, and prints
- * what it found: the report of C09_142_01, and the family's table.
+ * tester.c - the transport tester: runs all cases of the table with a device under test, and prints the report of
+ * C09_142_01 and the table of results.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -24,13 +24,14 @@ static const char usage[] =
     "  -v       every packet of a case that fails\n"
     "Ends with 1 when a case fails that is not known to.\n";
 
-#define STILL (50 * IBTA_MS) /* of a processor; several may hold up an answer, and some are due in 0.27 s */
+/* Time for which a CPU was stopped. Several such times may delay a response, and some are due in 0.27 s. */
+#define STILL (50 * IBTA_MS)
 #define AGAIN 3
 
 struct choice {
     const char *pattern;
     bool verbose;
-    unsigned long late; /* milliseconds; 0: as the bench has it */
+    unsigned long late; /* milliseconds; 0: the default of the bench */
     const char *device;
 };
 
@@ -66,7 +67,7 @@ static void print_record(const struct record *record)
     }
 }
 
-/* Who is right where the device is known to differ; NULL: it does not, or is not known to. */
+/* Returns the text of known_difference(), or NULL if the case has passed or the fault is not known. */
 static const char *known_why(const struct row *row, const struct outcome *outcome, const struct choice *choice)
 {
     if (outcome->judge.broken == RULE_NONE)
@@ -74,7 +75,7 @@ static const char *known_why(const struct row *row, const struct outcome *outcom
     return known_difference(choice->device, row->name, &outcome->judge);
 }
 
-/* Prints one row; true unless it fails and is not known to. */
+/* Prints one case. Returns false if it failed and the fault is not known. */
 static bool print_row(const struct row *row, const struct outcome *outcome, const struct choice *choice)
 {
     bool holds = outcome->judge.broken == RULE_NONE;
@@ -142,7 +143,7 @@ static uint64_t perform_in_time(struct bench *bench, const struct rows *rows, st
     return stall;
 }
 
-/* What failed, and where it stands among all. */
+/* Returns the failed cases, and their indices among all cases. */
 static struct rows failed_rows(const struct rows *rows, const struct outcome *outcomes,
                                const struct choice *choice, unsigned *places)
 {
@@ -179,7 +180,7 @@ static void perform(int count, char **words, const struct rows *rows, struct out
     } else {
         stall = perform_in_time(bench, rows, outcomes);
     }
-    /* Who could not answer in time, because there was no processor, has not shown anything. */
+    /* A case that failed while a CPU was stopped is repeated, because the tester may have responded too late. */
     for (int i = 0; i < AGAIN && stall > STILL; i++) {
         struct rows failed = failed_rows(rows, outcomes, choice, places);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* udp.c - the embedded device over its UDP link, as any program on this machine would open it; the tester has
- * the port of another process. */
+/* udp.c - a bench for the software device over its UDP link, opened as any program opens it. The tester uses a UDP port
+ * like that of another process. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "soft/engine/wire.h"
 #include "wall.h"
 
-/* The last port that is free; its identifier, or 0. */
+/* Binds to the last free port. Returns its identifier, or 0. */
 static uint16_t take_port(int fd, struct sockaddr_in *address)
 {
     for (unsigned lid = SOFT_LID_MAX; lid > 0; lid--) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * virtual.c - the embedded device's engine on a clock that jumps from one time-out to the next, and a wire
- * without delay. Its side of the ICRC is the device's own code, the tester's is the tester's.
+ * virtual.c - a bench for the software device's engine on a virtual clock, which jumps from one timeout to the next,
+ * and a wire without delay. The device's ICRC is computed by the device's code, the tester's by frame.c.
  */
 #include <arpa/inet.h>
 #include <stdlib.h>
@@ -11,9 +11,9 @@
 #include "soft/engine/wire.h"
 
 #define SEED 77
-#define TICK 1000      /* ns by which the clock goes on at each look of the device, and while it sends; */
+#define TICK 1000      /* ns that pass whenever the device reads the clock, and in every other send */
 #define BREATH 1000000 /* ns from the first packet to the next of a batch */
-#define SLOW 100000    /* every other time it is put to sleep meanwhile */
+#define SLOW 100000    /* ns that pass in the other sends, as if the device had been preempted */
 
 struct virtual_bench {
     struct bench bench; /* first */
@@ -22,7 +22,7 @@ struct virtual_bench {
     struct soft_clock clock;
     uint64_t time;
     unsigned sendings;
-    bool held;             /* the device is locked, and has packets that it was not told to answer yet */
+    bool held;             /* the device is locked, and soft_flush() is deferred until release() */
     unsigned batch;        /* packets */
     struct soft_path path; /* as the device sees it */
 };
@@ -37,7 +37,7 @@ static struct virtual_bench *of_link(struct soft_link *link)
     return (struct virtual_bench *)(void *)((char *)link - offsetof(struct virtual_bench, link));
 }
 
-/* Time passes while the device works: what it was a look ago, or before sending, it is not any more. */
+/* Time passes while the device works, so each call returns a later time. */
 static uint64_t clock_now(struct soft_clock *clock)
 {
     return of_clock(clock)->time += TICK;
@@ -48,7 +48,7 @@ static uint64_t now(struct bench *bench)
     return ((struct virtual_bench *)bench)->time;
 }
 
-/* The device sends. */
+/* Called by the device: sends a burst of packets to the tester. */
 static void wire_send(struct soft_link *link, const struct soft_path *path, uint8_t *burst, size_t length,
                       size_t stride)
 {
@@ -70,7 +70,7 @@ static void wire_send(struct soft_link *link, const struct soft_path *path, uint
     }
 }
 
-/* The tester sends. */
+/* Sends a packet of the tester to the device. */
 static void send_to_dut(struct bench *bench, const uint8_t *packet, size_t length)
 {
     struct virtual_bench *virtual = (struct virtual_bench *)bench;
@@ -106,7 +106,7 @@ static void release(struct bench *bench)
     soft_unlock(bench->context);
 }
 
-/* To the device's next deadline, or to `until`. */
+/* Advances the clock to the device's next deadline or to `until`, and runs the device's timers. */
 static void jump(struct virtual_bench *virtual, uint64_t until)
 {
     uint64_t deadline;
@@ -121,7 +121,7 @@ static void jump(struct virtual_bench *virtual, uint64_t until)
     soft_unlock(virtual->bench.context);
 }
 
-/* One thread drives all, so the lock can be let go while the device, which takes it to record, is at work. */
+/* Releases the lock while the device works, because recording takes it. A single thread runs everything. */
 static void wait(struct bench *bench, struct channel *channel, uint64_t until)
 {
     struct virtual_bench *virtual = (struct virtual_bench *)bench;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * wall.c - real time. A packet's time is when the kernel got it, not when the tester had leisure to look.
+ * wall.c - a bench in real time. The time of a packet is that at which the kernel received it, not that at which the
+ * tester read it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,10 +16,10 @@
 #include "wall.h"
 
 #define UDP_HEADER 8
-#define LATE (60 * IBTA_MS)       /* what a busy machine's scheduler may add */
-#define PATIENCE (2000 * IBTA_MS) /* for what should come at once */
+#define LATE (60 * IBTA_MS)       /* delay by the scheduler of a busy machine */
+#define PATIENCE (2000 * IBTA_MS) /* timeout for packets that should arrive immediately */
 #define TRIES 10
-#define BREATH (IBTA_MS / 100) /* ns between two clocks that are read at once */
+#define BREATH (IBTA_MS / 100) /* ns: two clocks that are read within this time count as read at once */
 
 static uint64_t read_clock(clockid_t clock)
 {
@@ -59,9 +60,9 @@ static int path(struct bench *bench, struct ibv_qp *qp, struct ibv_qp_attr *attr
     return IBV_QP_AV;
 }
 
-/* ---- What comes ---- */
+/* ---- Receiving ---- */
 
-/* Both clocks at once: of some tries the one in which the least came between. */
+/* Reads both clocks at the same time: of several attempts, takes the one with the shortest time between the reads. */
 static void read_both_clocks(uint64_t *here, uint64_t *there)
 {
     uint64_t least = UINT64_MAX;
@@ -78,7 +79,7 @@ static void read_both_clocks(uint64_t *here, uint64_t *there)
     }
 }
 
-/* The kernel's stamp is of the clock that people set: taken as an age. */
+/* Converts the kernel's time stamp, which is of CLOCK_REALTIME, to CLOCK_MONOTONIC by the age of the packet. */
 static uint64_t arrival_time(struct msghdr *header)
 {
     uint64_t here = 0, there = 0, stamp;
@@ -95,7 +96,8 @@ static uint64_t arrival_time(struct msghdr *header)
     return stamp < there ? here - (there - stamp) : here;
 }
 
-/* What the headers say, into frame; how many bytes they take, 0 when this is nobody's business here. */
+/* Parses the headers into `frame`. Returns their length in bytes, or 0 if the packet is not from the device to the
+ * tester. */
 static size_t read_headers(const struct wall *wall, const uint8_t *bytes, size_t length, struct frame *frame)
 {
     struct ip ip;
@@ -117,7 +119,7 @@ static size_t read_headers(const struct wall *wall, const uint8_t *bytes, size_t
     return frame->to_port == wall->bench.to_dut.from_port ? size + UDP_HEADER : 0;
 }
 
-/* One datagram; false when there is none. */
+/* Receives and records a datagram. Returns false if there is none. */
 static bool take(struct wall *wall)
 {
     uint8_t bytes[FRAME_MAX + 128];
@@ -145,7 +147,7 @@ static bool take(struct wall *wall)
     return true;
 }
 
-/* Armed first, polled then: what completes between is not missed. */
+/* Each queue is armed before it is polled, so that a completion in between is not missed. */
 static void take_completions(struct wall *wall)
 {
     struct ibv_cq *cq;
@@ -182,7 +184,7 @@ static void *run(void *argument)
     return NULL;
 }
 
-/* ---- Starting and ending ---- */
+/* ---- Start and end ---- */
 
 static void stop(struct bench *bench)
 {
@@ -234,7 +236,7 @@ struct bench *wall_start(struct wall *wall)
     bench->to_dut.fragment = FRAME_DF;
     bench_init(bench);
     wall->quit = eventfd(0, EFD_CLOEXEC);
-    (void)setsockopt(wall->in, SOL_SOCKET, SO_RCVBUF, &size, sizeof size); /* as much as may be */
+    (void)setsockopt(wall->in, SOL_SOCKET, SO_RCVBUF, &size, sizeof size); /* the kernel limits it */
     if (wall->quit == -1 || setsockopt(wall->in, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on) == -1 ||
         fcntl(bench->events->fd, F_SETFL, O_NONBLOCK) == -1)
         bench_fail("preparing the tester's sockets", errno);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* witness.c - a thread on each processor that waits for a moment, over and over, and sees how long the moment
- * was. */
+/* witness.c - a thread on each CPU sleeps for MOMENT again and again, and measures how long each sleep lasted. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -13,11 +12,11 @@
 #include "bench.h"
 #include "witness.h"
 
-#define MOMENT 5 /* ms */
+#define MOMENT 5 /* ms of a sleep */
 #define PROCESSORS 64
 
 static struct {
-    int quit; /* eventfd */
+    int quit; /* eventfd that ends the threads */
     unsigned count;
     pthread_t threads[PROCESSORS];
     atomic_uint_least64_t longest;
@@ -52,7 +51,7 @@ static void *watch(void *unused)
     return unused;
 }
 
-/* On each processor that this process may use: another's stop would go unseen. */
+/* Starts a thread on each CPU that this process may use. */
 void witness_start(void)
 {
     cpu_set_t all, one;

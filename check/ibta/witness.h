@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * witness.h - how long this machine's processors were kept from running, by others or by its host: times that
- * are measured on it can be wrong by so much, and the device under test is not to blame.
+ * witness.h - measures for how long the machine's CPUs were stopped, by other processes or by the host of a virtual
+ * machine. Times measured on the machine can be wrong by this much, without a fault of the device under test.
  */
 #ifndef IBTA_WITNESS_H
 #define IBTA_WITNESS_H
 
 #include <stdint.h>
 
-/* From now on; one at a time. */
+/* Starts measuring. Only one measurement at a time. */
 void witness_start(void);
-/* Since then: the longest, ns. */
+/* Stops measuring. Returns the longest time, ns. */
 uint64_t witness_stop(void);
 
 #endif

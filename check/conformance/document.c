@@ -22,7 +22,7 @@ static const char *errno_name(int error)
         NAME(EADDRNOTAVAIL), NAME(ECONNRESET),  NAME(ENOTCONN),     NAME(ETIMEDOUT),    NAME(ECONNREFUSED),
         NAME(ENOENT),        NAME(EISDIR),      NAME(ENAMETOOLONG), NAME(ENOTDIR),      NAME(ERANGE),
         NAME(ELOOP),         NAME(ENOPROTOOPT), NAME(EDOM),         NAME(EINTR),        NAME(ENXIO),
-        NAME(EISCONN),
+        NAME(EISCONN),       NAME(EINPROGRESS),
     };
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Addresses of the device under test, by its GIDs. */
+/* address.c - finds an address of the device under test by its GIDs. */
 #include "address.h"
 
 #include <errno.h>

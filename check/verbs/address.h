@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* address.h - where the connection manager finds the device. */
+/* address.h - the address by which the connection manager finds the device under test. */
 #ifndef VERBS_ADDRESS_H
 #define VERBS_ADDRESS_H
 
@@ -9,13 +9,13 @@
 #include <sys/socket.h>
 
 union address {
-    struct sockaddr_storage room; /* the longest first: what begins one begins it all */
+    struct sockaddr_storage room; /* the largest member is first, so that an initializer clears all bytes */
     struct sockaddr any;
     struct sockaddr_in ipv4;
     struct sockaddr_in6 ipv6;
 };
 
-/* The device's own, which its GIDs tell; not a link's, which would need its interface, too. */
+/* Returns an address of the device, from its GIDs. Not a link-local one, which would also need its interface. */
 union address own_address(struct rig *r);
 
 #endif

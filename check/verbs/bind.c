@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Binding memory windows, invalidating them, and asking through them. */
+/* bind.c - binds memory windows, invalidates them, and accesses memory through them; see bind.h. */
 #include "bind.h"
 
 void window_pair(struct rig *r)
@@ -15,7 +15,8 @@ struct ibv_mw *window_new(struct rig *r, enum ibv_mw_type type)
     return need(ibv_alloc_mw(r->pd, type), "ibv_alloc_mw");
 }
 
-/* A request of b's without memory, on a queue pair of its: says as what it completes. */
+/* Posts a local request of b on this queue pair, and prints the status of its completion. Returns whether it was
+ * successful. */
 static bool local(struct rig *r, struct ibv_qp *qp, const char *what, struct ibv_send_wr wr)
 {
     struct ibv_send_wr *bad;

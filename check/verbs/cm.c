@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Addresses of the connection manager: what a bound identifier makes of another source. */
+/* cm.c - addresses of the connection manager: source addresses of bound and unbound identifiers. */
 #include "address.h"
 #include "cases.h"
 
@@ -10,7 +10,7 @@
 
 #define RESOLVE_MS 10000
 
-/* Nobody's here: one for examples. */
+/* Returns an address that no interface has, from a range reserved for documentation. */
 static union address foreign_address(sa_family_t family)
 {
     union address foreign = {.room.ss_family = family};
@@ -44,7 +44,7 @@ static void resolve(struct rdma_cm_id *id, union address *from, union address *t
     must(rdma_ack_cm_event(event), "rdma_ack_cm_event");
 }
 
-/* Bound to the own address: the port is the kernel's choice. */
+/* Returns an identifier bound to the device's address and a port that the kernel chooses. */
 static struct rdma_cm_id *make_bound_id(union address *own)
 {
     struct rdma_cm_id *id = make_id();
@@ -86,7 +86,7 @@ static void resolve_bound_source_unknown(struct rig *r)
 
     resolve_from(r, &nonsense);
 }
-/* Unbound, a source that is nobody's here is no source. */
+/* An unbound identifier with a source address that no local interface has. */
 static void resolve_foreign_source(struct rig *r)
 {
     union address own = own_address(r), foreign = foreign_address(own.any.sa_family);

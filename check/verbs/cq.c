@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Completion queues: overrun, notification, sizes. */
+/* cq.c - completion queues: overrun, notification, sizes. */
 #include "cases.h"
 #include "work.h"
 
@@ -28,7 +28,7 @@ static void cq_vector_wrong(struct rig *r)
     create(r, 16, r->context->num_comp_vectors);
 }
 
-/* More completions than there is room for: the first are there, and an event tells of the rest. */
+/* More completions than entries: the first ones are in the queue, and an asynchronous event reports the overrun. */
 static void cq_overrun(struct rig *r)
 {
     struct work w;
@@ -65,7 +65,7 @@ static void post_write(struct rig *r)
     work_post(r, &w);
 }
 
-/* Takes what has completed, without arming. */
+/* Polls this number of completions, without arming the queue. */
 static void drain(struct rig_end *end, int count)
 {
     struct ibv_wc wc;
@@ -77,7 +77,7 @@ static void drain(struct rig_end *end, int count)
             poll(NULL, 0, 1);
 }
 
-/* Armed once, it rings once; not armed, not at all. */
+/* A queue that was armed once causes one event; a queue that was not armed causes none. */
 static void cq_rings_once(struct rig *r)
 {
     rig_pair(r, IBV_QPT_RC);
@@ -89,7 +89,7 @@ static void cq_rings_once(struct rig *r)
     say("second", rings(&r->a, 200) ? "rings" : "silent");
 }
 
-/* One that has no channel to ring has nothing to say, which is no error. */
+/* Arming a queue without a completion channel is not an error. */
 static void cq_arm_no_channel(struct rig *r)
 {
     struct ibv_cq *cq = need(ibv_create_cq(r->context, 4, NULL, NULL, 0), "ibv_create_cq");
@@ -99,7 +99,7 @@ static void cq_arm_no_channel(struct rig *r)
     say_error("destroy", ibv_destroy_cq(cq));
 }
 
-/* What was there before it was armed does not ring. */
+/* Completions that precede the arming cause no event. */
 static void cq_armed_late(struct rig *r)
 {
     struct pollfd none = {.fd = -1};
@@ -108,7 +108,7 @@ static void cq_armed_late(struct rig *r)
     post_write(r);
     post_write(r);
     drain(&r->a, 1);
-    poll(&none, 1, 100); /* the second has come, or comes below */
+    poll(&none, 1, 100); /* the second completion has arrived, or arrives below */
     drain(&r->a, 1);
     must(ibv_req_notify_cq(r->a.cq, 0), "ibv_req_notify_cq");
     say("old", rings(&r->a, 200) ? "rings" : "silent");
@@ -126,7 +126,7 @@ static void solicited(struct rig *r, unsigned flags)
     work_run(r, &w);
 }
 
-/* Armed for solicited ones only: what asks for it rings, and so does what fails. */
+/* A queue armed for solicited completions only: solicited and failed ones cause an event. */
 static void cq_solicited(struct rig *r)
 {
     rig_pair(r, IBV_QPT_RC);
@@ -145,7 +145,7 @@ static void cq_solicited_error(struct rig *r)
     say("error", rings(&r->b, 1000) ? "rings" : "silent");
 }
 
-/* Only what says so completes; what does not says so when it fails. */
+/* Only signaled requests have a completion; an unsignaled one has one if it fails. */
 static void cq_unsignaled(struct rig *r)
 {
     struct work w;
@@ -187,7 +187,7 @@ static void cq_resize_too_small(struct rig *r)
     struct work w;
     work(&w, r, IBV_WR_SEND, 8);
     work_post(r, &w);
-    rings(&r->b, PATIENCE); /* so the 40 before it have completed */
+    rings(&r->b, PATIENCE); /* the 40 requests before it have completed, too */
     say_error("resize", ibv_resize_cq(r->a.cq, 8));
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Making queue pairs and address handles, and asking of a port what it has not. */
+/* create.c - creation of queue pairs and address handles, and queries of a port with invalid arguments. */
 #include "cases.h"
 
 #include <fcntl.h>
@@ -63,7 +63,7 @@ static void qp_type_unknown(struct rig *r)
     init.qp_type = 77;
     create(r, init);
 }
-/* A side that only sends needs no receives. */
+/* A queue pair that only sends needs no receive queue. */
 static void qp_without_receives(struct rig *r)
 {
     struct ibv_qp_init_attr init = plain(r);
@@ -103,7 +103,7 @@ static void port_wrong(struct rig *r)
 
     say_error("query", ibv_query_port(r->context, 77, &attr));
 }
-/* These two are said to return -1; what errno is then, nobody says. */
+/* The manual pages say that these two return -1, without an errno. */
 static void gid_wrong(struct rig *r)
 {
     union ibv_gid gid;
@@ -124,7 +124,7 @@ static void pkey_first(struct rig *r)
     say_number("pkey", pkey);
 }
 
-/* A table of GIDs does not fit where there is room for none of them. */
+/* A table of GIDs does not fit into an array of 0 entries. */
 static void gids_without_room(struct rig *r)
 {
     struct ibv_gid_entry entry;
@@ -138,7 +138,7 @@ static void device_named(struct rig *r)
     say("cmd_fd", fcntl(r->context->cmd_fd, F_GETFD) >= 0 ? "open" : "none");
 }
 
-/* ---- What few devices have ---- */
+/* ---- Features that few devices have ---- */
 
 static void create_parent_domain(struct rig *r)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Datagrams: lengths, Q_Keys, address handles. What is wrong is dropped without a word, so each of these sends
- * a right one after the wrong one, and says which arrived. */
+/* datagram.c - datagrams: lengths, Q_Keys, address handles. An invalid datagram is dropped silently, so each case sends
+ * a valid one after the invalid one, and prints which has arrived. */
 #include "cases.h"
 #include "work.h"
 
 #include <errno.h>
 #include <netinet/in.h>
 
-/* The second message is of 32 bytes. */
+/* Prints which message has arrived first: the second one has 32 bytes. */
 static void say_arrived(struct rig *r)
 {
     struct ibv_wc wc;
@@ -56,7 +56,7 @@ static void ud_qkey_wrong(struct rig *r)
     say_arrived(r);
 }
 
-/* With the highest bit set the sender's own Q_Key is used. */
+/* If the highest bit of the Q_Key in the request is set, the sender's Q_Key is used. */
 static void ud_qkey_own(struct rig *r)
 {
     struct work w;
@@ -81,7 +81,7 @@ static void ud_qp_unknown(struct rig *r)
     say_arrived(r);
 }
 
-/* A connected queue pair takes no datagram. */
+/* A connected queue pair drops datagrams. */
 static void ud_to_rc(struct rig *r)
 {
     struct work w;
@@ -112,7 +112,7 @@ static void ud_source(struct rig *r)
         say("src_qp", wc.src_qp == r->a.qp->qp_num ? "sender" : "other");
 }
 
-/* An answer by what came with the message alone. */
+/* Answers a message by an address handle that is built from its completion and GRH only. */
 static void ud_answer(struct rig *r)
 {
     struct ibv_wc wc;
@@ -135,8 +135,8 @@ static void ud_answer(struct rig *r)
         say_number("bytes", wc.byte_len - 40);
 }
 
-/* In place of a service level the receiver is told what a RoCE packet's headers are: bit 3 for UDP's, and which
- * kind of IP's. */
+/* In a completion of RoCE the field of the service level has the type of the packet: bit 3 for a UDP header, and the
+ * version of IP. */
 static void ud_packet_type(struct rig *r)
 {
     struct ibv_wc wc;
@@ -165,14 +165,15 @@ static void ud_other_pd(struct rig *r)
     say("arrived", completion_within(&r->b, &(struct ibv_wc){0}, 200) ? "yes" : "no");
 }
 
-/* The GRH of the message at the start of the receive: an IPv4 header in its second half, or an IPv6 header. */
+/* Returns the traffic class in the GRH at the start of the receive buffer: an IPv4 header in its second half, or an
+ * IPv6 header. */
 static uint8_t traffic_class_of(const uint8_t *grh)
 {
     return (uint8_t)(grh[0] >> 4 == 6 ? grh[0] << 4 | grh[1] >> 4 : grh[21]);
 }
 
-/* By a handle that asks for one, and by the plain one after that: the receiver sees which. An answer by what
- * came has the class of the question. */
+/* Sends with an address handle that has a traffic class, then with one that has none: the receiver sees the difference.
+ * An answer by an address handle that is built from the message has the same class. */
 static void ud_traffic_class(struct rig *r)
 {
     struct ibv_ah *plain;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Destroying what is still in use, and what has work outstanding. */
+/* destroy.c - destruction of objects that are in use or have outstanding work. */
 #include "cases.h"
 #include "work.h"
 
 #include <errno.h>
 
-/* What is refused says so in errno, too. */
+/* A verb that refuses also sets errno. */
 #define say_refusal(what, call) (errno = 0, refusal_said((what), (call)))
 static void refusal_said(const char *what, int rc)
 {
@@ -88,13 +88,13 @@ static void channel_with_cq(struct rig *r)
     say_error("destroy", ibv_destroy_comp_channel(r->a.channel));
 }
 
-/* The kernel of a real device cleans up what the process has left. */
+/* On an adapter, the kernel frees the objects of a closed context. */
 static void context_with_pd(struct rig *r)
 {
     say_error("close", ibv_close_device(r->context));
 }
 
-/* The one that is destroyed says nothing more; the other finds nobody. */
+/* A destroyed queue pair has no further completions; its peer gets no response. */
 static void qp_with_work(struct rig *r)
 {
     struct work w;
@@ -104,7 +104,7 @@ static void qp_with_work(struct rig *r)
     r->retry = 2;
     rig_pair(r, IBV_QPT_RC);
     receive(&r->a, 1, 8);
-    work(&w, r, IBV_WR_SEND, 8); /* waits for a receive that never comes */
+    work(&w, r, IBV_WR_SEND, 8); /* waits for a receive that is never posted */
     work_post(r, &w);
     say_error("destroy", ibv_destroy_qp(r->a.qp));
     say("completions", completion_within(&r->a, &wc, 200) ? "some" : "none");
@@ -113,7 +113,7 @@ static void qp_with_work(struct rig *r)
     say_error("destroy", ibv_destroy_cq(r->a.cq));
 }
 
-/* The target of a long write goes while it is under way. */
+/* The target of a long write is deregistered during the write. */
 static void target_under_write(struct rig *r)
 {
     struct work w;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connections of the connection manager: of which class their packets are, and how they come to their end. The
- * server has a thread of its own until both ends are there, since each waits for the other. */
+/* ending.c - connections of the connection manager: the traffic class of their packets, and disconnecting. The server
+ * runs in a separate thread until the connection is established, because each end waits for the other. */
 #include "cases.h"
 #include "ends.h"
 
@@ -22,7 +22,7 @@ static void expect(struct rdma_cm_id *id, enum rdma_cm_event_type type)
     must(rdma_ack_cm_event(event), "rdma_ack_cm_event");
 }
 
-/* Its identifier has the listener's channel. */
+/* The thread of the server. Its identifier uses the listener's event channel. */
 static void *serve(void *listener)
 {
     struct rdma_conn_param param = {.responder_resources = 1};
@@ -49,7 +49,7 @@ static struct rdma_cm_id *connect_to(struct rdma_cm_id *listener, struct rdma_cm
     return server;
 }
 
-/* What comes next, if anything does. */
+/* Prints the next event, or that there is none. */
 static void say_next(const char *what, struct rdma_cm_id *id)
 {
     struct pollfd poller = {.fd = id->channel->fd, .events = POLLIN};
@@ -66,8 +66,8 @@ static void say_next(const char *what, struct rdma_cm_id *id)
 
 /* ---- Cases ---- */
 
-/* An adapter's connection is over only when packets that are still on their way are, and programs free what is
- * the connection's when they are told that. */
+/* The connection of an adapter ends (TIMEWAIT_EXIT) after packets in flight can no longer arrive. Programs free its
+ * resources at this event. */
 static void end_timewait(struct rig *r)
 {
     struct rdma_cm_id *listener = cm_listen(r, RDMA_PS_TCP), *client = cm_prepare(listener, RDMA_PS_TCP);
@@ -81,7 +81,8 @@ static void end_timewait(struct rig *r)
     say_next("server", server);
 }
 
-/* Who ends it and goes hears no more of it, and holds up nobody else on the channel. */
+/* An identifier that is destroyed after disconnecting gets no further events, and does not block others on its
+ * channel. */
 static void end_destroyed(struct rig *r)
 {
     struct rdma_cm_id *listener = cm_listen(r, RDMA_PS_TCP), *client = cm_prepare(listener, RDMA_PS_TCP);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Endpoints: identifiers that are made of an address with all that they need, and whose calls wait. a connects
- * to b, who listens and is served by another thread, since each waits for the other. */
+/* endpoint.c - endpoints: identifiers that rdma_create_ep() creates from an address, with all resources, and whose
+ * calls block. a connects to b, which listens in another thread, because each end waits for the other. */
 #include "address.h"
 #include "cases.h"
 
@@ -19,9 +19,9 @@
 #define BYTES 64
 #define GRH 40
 
-/* ---- What each end is made of ---- */
+/* ---- Creating both ends ---- */
 
-/* Any port, or one that was found; whoever listens has RAI_PASSIVE. */
+/* Resolves the device's address with this port, or any port if it is 0. flags: RAI_PASSIVE for a listener. */
 static struct rdma_addrinfo *address_at(struct rig *r, enum rdma_port_space ps, enum ibv_qp_type type,
                                         uint16_t port, int flags)
 {
@@ -48,7 +48,7 @@ static struct ibv_qp_init_attr qp_attr(void)
     return (struct ibv_qp_init_attr){.cap = {4, 4, 1, 1, 0}, .sq_sig_all = 1};
 }
 
-/* With a queue pair for each connection, or without. */
+/* Creates a listening endpoint. with_qp: each connection gets a queue pair. */
 static struct rdma_cm_id *listen_ep(struct rig *r, enum rdma_port_space ps, enum ibv_qp_type type, bool with_qp)
 {
     struct ibv_qp_init_attr attr = qp_attr();
@@ -60,7 +60,8 @@ static struct rdma_cm_id *listen_ep(struct rig *r, enum rdma_port_space ps, enum
     return id;
 }
 
-/* A route to the listener and a queue pair; NULL, and it is said, where the device has none of that type. */
+/* Creates an endpoint with a route to the listener and a queue pair. Prints a word and returns NULL if the device does
+ * not support this type. */
 static struct rdma_cm_id *active_ep(struct rig *r, struct rdma_cm_id *listener, enum rdma_port_space ps,
                                     enum ibv_qp_type type)
 {
@@ -72,15 +73,15 @@ static struct rdma_cm_id *active_ep(struct rig *r, struct rdma_cm_id *listener, 
     return rc == 0 ? id : NULL;
 }
 
-/* ---- Who serves ---- */
+/* ---- Server ---- */
 
 struct server {
-    struct rdma_cm_id *listener, *id; /* the connection */
+    struct rdma_cm_id *listener, *id; /* id: of the connection */
     void (*serve)(struct server *s);
     pthread_t thread;
     struct ibv_xrcd *xrcd;
     char memory[BYTES + GRH];
-    bool asked;                /* the question came with the request */
+    bool asked;                /* the request contained QUESTION */
     int got, answered, closed; /* errnos */
 };
 
@@ -154,7 +155,7 @@ static void serve_no(struct server *s)
     s->answered = error_of(rdma_reject(s->id, ANSWER, sizeof ANSWER));
 }
 
-/* ---- Who asks ---- */
+/* ---- Client ---- */
 
 static void ask(struct rdma_cm_id *id)
 {
@@ -163,7 +164,7 @@ static void ask(struct rdma_cm_id *id)
     say_error("connect", rdma_connect(id, &param));
 }
 
-/* What the identifier keeps of the call that waited. */
+/* Prints the event that the identifier keeps from a blocking call. */
 static void say_kept(struct rdma_cm_id *id)
 {
     const struct rdma_cm_event *event = id->event;
@@ -260,7 +261,7 @@ static void ep_ud(struct rig *r)
     say_received(s, GRH);
 }
 
-/* b's end of an extended connection has no queue of its own: the program makes it, and says in which domain. */
+/* For an extended connection (XRC) the program must create b's queue pair, because it must specify the XRC domain. */
 static void serve_extended(struct server *s)
 {
     struct ibv_xrcd_init_attr domain = {
@@ -299,7 +300,7 @@ static void ep_xrc(struct rig *r)
     say_received(s, 0);
 }
 
-/* Endpoints without queue pairs, which the program makes of more than an endpoint can say. */
+/* Creates the queue pair of an endpoint without one, with attributes that rdma_create_ep() does not support. */
 static void make_qp(struct rdma_cm_id *id)
 {
     struct ibv_qp_init_attr_ex attr = {
@@ -343,7 +344,7 @@ static void ep_reject(struct rig *r)
     say_kept(id);
 }
 
-/* Bound, so that it's nobody else's, but not listened at. */
+/* The port is bound, so that no other process uses it, but no endpoint listens on it. */
 static void ep_nobody(struct rig *r)
 {
     struct rdma_cm_id *bound, *id;
@@ -355,7 +356,7 @@ static void ep_nobody(struct rig *r)
     say_kept(id);
 }
 
-/* What an address says about connecting goes before what the program says. */
+/* Private data in the address take precedence over those of the program. */
 static void ep_connect_data(struct rig *r)
 {
     struct rdma_cm_id *listener = listen_ep(r, RDMA_PS_TCP, IBV_QPT_RC, true), *id;
@@ -373,7 +374,7 @@ static void ep_connect_data(struct rig *r)
     say_served(s);
 }
 
-/* Only what has no channel of its program's waits. */
+/* Only calls of identifiers without an event channel of the program block. */
 static void ep_request_of_channel(struct rig *r)
 {
     struct rdma_event_channel *channel = need(rdma_create_event_channel(), "rdma_create_event_channel");
@@ -393,7 +394,7 @@ static void serve_and_close(struct server *s)
     s->closed = error_of(rdma_disconnect(s->id));
 }
 
-/* Each end's call waits until the other has heard it. */
+/* The call of each end waits for the other end. */
 static void ep_disconnect(struct rig *r)
 {
     struct rdma_cm_id *listener = listen_ep(r, RDMA_PS_TCP, IBV_QPT_RC, true), *id;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Work that is outstanding when its queue pair fails, or its peer is gone. */
+/* flush.c - work requests that are outstanding when their queue pair fails, or its peer no longer responds. */
 #include "cases.h"
 #include "work.h"
 
@@ -16,7 +16,7 @@ static void post_sends(struct rig *r, int from, int to)
     }
 }
 
-/* Everything that was posted comes back, each queue in its order. */
+/* All posted requests complete, in order for each queue. */
 static void flush_sends(struct rig *r)
 {
     rig_half(r);
@@ -34,7 +34,7 @@ static void flush_receives(struct rig *r)
     say_completions("recv", &r->a, 3);
 }
 
-/* An unsignaled one comes back when it fails. */
+/* An unsignaled request has a completion if it fails. */
 static void flush_unsignaled(struct rig *r)
 {
     struct work w;
@@ -48,7 +48,7 @@ static void flush_unsignaled(struct rig *r)
     say_completions("send", &r->a, 1);
 }
 
-/* The first fails on its own account, what stands behind it with the queue pair. */
+/* The first request fails because of its own error, the following ones because the queue pair is in error. */
 static void flush_after_local(struct rig *r)
 {
     struct work bad;
@@ -75,7 +75,7 @@ static void flush_after_remote(struct rig *r)
     say_completions("recv", &r->b, 1);
 }
 
-/* RESET forgets: nothing comes back. */
+/* RESET drops posted requests without completions. */
 static void reset_forgets(struct rig *r)
 {
     struct ibv_wc wc;
@@ -86,7 +86,7 @@ static void reset_forgets(struct rig *r)
     say("recv", completion_within(&r->a, &wc, 200) ? "some" : "none");
 }
 
-/* And what had come already goes from its completion queue, but not what is another queue pair's. */
+/* RESET also removes completions from the completion queue, except those of other queue pairs. */
 static void reset_takes_back(struct rig *r)
 {
     struct rig other;
@@ -94,7 +94,7 @@ static void reset_takes_back(struct rig *r)
     char each[32];
 
     rig_pair(r, IBV_QPT_RC);
-    other = *r; /* the same completion queues */
+    other = *r; /* shares the completion queues */
     rig_pair(&other, IBV_QPT_RC);
     receive(&r->b, 1, 64);
     receive(&other.b, 2, 64);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fork_exit.c - children of a process that uses a device, which end by exit(3) without using it. None of them may touch
- * the device: the numbers of its descriptors are the child's own by then.
+ * fork_exit.c - children of a process that uses a device, which call exit(3) without using it. A child must not use the
+ * device's descriptors: the child has reused their numbers for its own files.
  *
- * A thread passes messages to and fro, so that nearly always a packet or an acknowledgement waits to be sent when a child
- * is forked; and there is a connection. Of these the embedded device sends something when a process ends. Every number
- * that was open, or could have been, stands for a socket of the child's own, at whose other end nothing may arrive.
+ * A thread of the parent sends messages to and fro, so that a packet or an acknowledgement is nearly always pending
+ * when a child is forked; and there is a connection. For these the software device sends packets when a process exits.
+ * The child opens a socket at each number that the parent may have used, and checks that nothing arrives at the other
+ * end.
  *
  * usage: verbs-fork-exit [-d DEVICE]
  */
@@ -23,21 +24,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CHILDREN = 150, NUMBERS = 256 /* nearly all that the process may have: the device takes high ones */ };
+enum { CHILDREN = 150, NUMBERS = 256 /* nearly the limit of the process: the device uses high numbers */ };
 enum way { FORK, FORK_AND_THREAD_EXIT, BARE_FORK, WAYS };
 
 static struct rig rig;
 static atomic_bool over;
 static int is_child;
 
-/* What the parent's threads have is no leak of the child's. */
+/* Memory of the parent's threads is not a leak of the child. */
 int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void)
 {
     return is_child;
 }
 
-/* ---- Two pairs of queue pairs: one that is busy, one that the connection manager has connected ---- */
+/* ---- Two pairs of queue pairs: a busy one, and one connected by the connection manager ---- */
 
 static struct rdma_cm_event *expect(struct rdma_cm_id *id, enum rdma_cm_event_type type)
 {
@@ -61,7 +62,7 @@ static void *serve(void *listener)
     return NULL;
 }
 
-/* It stays to the end of the process. */
+/* Establishes a connection that exists until the end of the process. */
 static void connect_ids(void)
 {
     struct rdma_conn_param param = {.responder_resources = 1, .retry_count = 7, .rnr_retry_count = 7};
@@ -74,7 +75,7 @@ static void connect_ids(void)
     must(pthread_join(thread, NULL), "pthread_join");
 }
 
-/* Sends a message and waits for it; what the sends complete as is not looked at. */
+/* Sends a message and waits for its arrival. Ignores completions of sends. */
 static void pass_message(struct rig_end *from, struct rig_end *to, uint32_t length)
 {
     struct ibv_sge sge = {(uintptr_t)from->memory, length, from->mr->lkey};
@@ -88,7 +89,7 @@ static void pass_message(struct rig_end *from, struct rig_end *to, uint32_t leng
             give_up("message", EIO);
 }
 
-/* Calls nothing that takes a lock which a child might need. */
+/* A thread of the parent. It calls no function that takes a lock which a child may need. */
 static void *pass_messages(void *unused)
 {
     for (uint32_t length = 1; !over; length = length % 8000 + 77) {
@@ -100,7 +101,7 @@ static void *pass_messages(void *unused)
 
 /* ---- Children ---- */
 
-/* A connection of TCP, which takes what is sent to an address by sendmsg(2), too. */
+/* Opens a TCP connection: its sockets also accept a sendmsg(2) with a destination address. */
 static void open_foreign(int foreign[2])
 {
     struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -115,7 +116,7 @@ static void open_foreign(int foreign[2])
     close(listener);
 }
 
-/* A program that knows nothing of fork handlers closes what it has inherited, as daemons do. */
+/* Closes all inherited descriptors, like a daemon without fork handlers, and opens other files at their numbers. */
 static void take_numbers(int own)
 {
     for (int number = STDERR_FILENO + 1; number < NUMBERS; number++)
@@ -172,7 +173,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < CHILDREN * WAYS; i++)
         expect_quiet_child((enum way)(i % WAYS), foreign);
     over = true;
-    must(pthread_join(thread, NULL), "pthread_join"); /* the parent's end has not suffered */
+    must(pthread_join(thread, NULL), "pthread_join"); /* the parent's traffic was not disturbed */
     printf("%d children\n", CHILDREN * WAYS);
     return 0;
 }

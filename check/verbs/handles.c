@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Objects that are named wrongly: by a handle that is nobody's, or after the program wrote over what it can see
- * of them. What is refused leaves them as they were, so that they can be destroyed by their right names. */
+/* handles.c - objects with invalid handles, or whose public fields the program has overwritten. A refused call does not
+ * change the object, so that it can be destroyed with its correct handle. */
 #include "cases.h"
 #include "work.h"
 
@@ -8,7 +8,7 @@
 
 #define NOBODYS 0x5a5a00
 
-/* The call, while the object's handle is nobody's; and then the object is as before. */
+/* Makes a call while the object's handle is invalid, then restores the handle. */
 #define misnamed(object, call) ((object)->handle ^= NOBODYS, (call), (object)->handle ^= NOBODYS)
 
 static void destroy_mr(struct rig *r)
@@ -68,7 +68,7 @@ static void destroy_mw(struct rig *r)
     say_error("dealloc", ibv_dealloc_mw(mw));
 }
 
-/* ---- Named by another object that is being made ---- */
+/* ---- As an argument of the creation of another object ---- */
 
 static void reg_in_pd(struct rig *r)
 {
@@ -122,7 +122,7 @@ static void qp_with_srq(struct rig *r)
     misnamed(init.srq, say_result("create", ibv_create_qp(r->pd, &init) != NULL));
 }
 
-/* ---- Changed, or asked ---- */
+/* ---- Modifying and querying ---- */
 
 static void modify_qp(struct rig *r)
 {
@@ -154,16 +154,17 @@ static void resize_cq(struct rig *r)
     misnamed(r->a.cq, say_error("resize", ibv_resize_cq(r->a.cq, 8)));
 }
 
-/* ---- By another kind's, or with what is only to be read written over ---- */
+/* ---- Objects of another type, and overwritten read-only fields ---- */
 
 static void srq_as_cq(struct rig *r)
 {
     struct ibv_srq *srq = make_srq(r);
 
-    say_error("destroy", ibv_destroy_cq((struct ibv_cq *)srq)); /* both begin alike, up to their handles */
+    /* Both structs begin with the same fields, up to their handles. */
+    say_error("destroy", ibv_destroy_cq((struct ibv_cq *)srq));
     say_error("destroy", ibv_destroy_srq(srq));
 }
-/* The region itself goes, and none whose keys its own are said to be. */
+/* The region itself is deregistered, not the one whose keys were written into it. */
 static void keys_overwritten(struct rig *r)
 {
     struct work w;

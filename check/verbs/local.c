@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A side's own memory: keys, ranges and rights of its own pieces. */
+/* local.c - local memory: keys, ranges and rights of scatter/gather elements. */
 #include "cases.h"
 #include "work.h"
 
 #include <string.h>
 
-#define WRONG_KEY 0x5a5a00 /* turns a key into one that nobody has */
+#define WRONG_KEY 0x5a5a00 /* changes a key into an unknown one */
 
 static void send_lkey_wrong(struct rig *r)
 {
@@ -17,7 +17,7 @@ static void send_lkey_wrong(struct rig *r)
     work_outcome(r, &w);
 }
 
-/* No byte is asked for, so no key is looked at. */
+/* A request of 0 bytes: the key is not checked. */
 static void send_nothing_lkey_wrong(struct rig *r)
 {
     struct work w;
@@ -61,7 +61,7 @@ static void send_mr_gone(struct rig *r)
     work_outcome(r, &w);
 }
 
-/* Memory that the device may only read. */
+/* Registers memory that the device may only read. */
 static struct ibv_mr *read_only(struct rig *r, struct rig_end *end)
 {
     return need(ibv_reg_mr(r->pd, end->memory, MEMORY_SIZE, 0), "ibv_reg_mr");
@@ -97,7 +97,7 @@ static void atomic_into_read_only(struct rig *r)
     work_outcome(r, &w);
 }
 
-/* What a side can see for itself comes before what only the other could find. */
+/* A local error takes precedence over a remote one. */
 static void read_both_wrong(struct rig *r)
 {
     struct work w;
@@ -109,7 +109,7 @@ static void read_both_wrong(struct rig *r)
     work_outcome(r, &w);
 }
 
-/* Nothing is done to the word that a has no place for: the target holds 1000, and is to hold it afterwards. */
+/* An atomic without a valid local buffer is not executed: the target contains 1000, before and after. */
 static void atomic_not_done(struct rig *r, enum ibv_wr_opcode opcode, uint32_t length, uint32_t wrong)
 {
     struct work w;
@@ -171,7 +171,7 @@ static void recv_into_read_only(struct rig *r)
     receives_into(r, 0, read_only(r, &r->b)->lkey);
 }
 
-/* The memory goes while a receive that names it is posted. */
+/* The memory is deregistered while a receive into it is posted. */
 static void recv_mr_gone(struct rig *r)
 {
     struct work w;

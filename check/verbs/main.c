@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Runs every case in a process of its own, and prints "name: what it said" for each. What is right is in
- * table.md. usage: verbs-cases [-d DEVICE] [NAME...] */
+/* main.c - runs each case in a separate process, and prints "name: words" for each. table.md has the correct words.
+ * usage: verbs-cases [-d DEVICE] [NAME...] */
 #include "cases.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static const struct verbs_case *groups[] = {
 };
 #define GROUPS (sizeof(groups) / sizeof(groups[0]))
 
-/* In the child: its device is its own, and what it leaves behind goes with it. */
+/* Runs in the child, which opens the device itself; its resources are freed with the process. */
 static _Noreturn void run_alone(const struct verbs_case *c, const char *device)
 {
     struct rig rig;
@@ -32,7 +32,7 @@ static _Noreturn void run_alone(const struct verbs_case *c, const char *device)
     _exit(0);
 }
 
-/* False when it did not come to its end. */
+/* Runs a case. Returns false if it has crashed or exceeded its time. */
 static bool run(const struct verbs_case *c, const char *device)
 {
     int status;

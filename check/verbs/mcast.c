@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Multicast groups: attaching b's queue pair, and what comes to it. */
+/* mcast.c - multicast groups: attaching b's queue pair, and datagrams to a group. */
 #include "cases.h"
 #include "work.h"
 
@@ -9,7 +9,7 @@
 
 #define GROUP_QPN 0xffffff
 
-/* 239.255.x.y: of this site; y tells the groups of one case apart. */
+/* Returns a group address 239.255.x.y, which is local to the site. `which` distinguishes the groups of a case. */
 static union ibv_gid group(uint8_t which)
 {
     union ibv_gid gid = {.raw = {[10] = 0xff, [11] = 0xff, [12] = 239, [13] = 255, [14] = 18, [15] = which}};
@@ -17,7 +17,7 @@ static union ibv_gid group(uint8_t which)
     return gid;
 }
 
-/* The place in the table of an IPv4 address, which a group of IPv4 is reached from. */
+/* Returns the index of the GID of an IPv4 address, from which IPv4 groups can be reached. */
 static uint8_t ipv4_index(struct rig *r)
 {
     static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
@@ -29,7 +29,7 @@ static uint8_t ipv4_index(struct rig *r)
     give_up("no IPv4 address", EADDRNOTAVAIL);
 }
 
-/* A request of a's to a group; b has a receive. */
+/* Prepares a request of a to a group, and posts a receive of b. */
 static void work_to_group(struct rig *r, struct work *w, const union ibv_gid *gid)
 {
     struct ibv_ah_attr to = rig_path(r);
@@ -49,7 +49,7 @@ static void say_came(struct rig *r, const union ibv_gid *gid)
 
     if (!say_completion("recv", &r->b, &wc) || wc.status != IBV_WC_SUCCESS)
         return;
-    memcpy(&to, r->b.memory + 8192 + 36, sizeof(to)); /* of the header that came, the destination */
+    memcpy(&to, r->b.memory + 8192 + 36, sizeof(to)); /* destination in the received header */
     say_number("bytes", wc.byte_len - 40);
     say("to", memcmp(&to, gid->raw + 12, sizeof(to)) == 0 ? "group" : "other");
 }
@@ -67,7 +67,7 @@ static void mcast_send(struct rig *r)
     say_came(r, &gid);
 }
 
-/* The second goes to b alone. */
+/* Sends a second datagram to b only, and prints which has arrived first. */
 static void say_second(struct rig *r)
 {
     struct ibv_wc wc;
@@ -104,7 +104,7 @@ static void mcast_detached(struct rig *r)
     say_second(r);
 }
 
-/* What names b's queue pair is not for it when it comes to a group's address. */
+/* A datagram to a group's address with the number of b's queue pair is dropped. */
 static void mcast_qp_named(struct rig *r)
 {
     union ibv_gid gid = group(5);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Registering memory. */
+/* memory.c - registration of memory. */
 #include "cases.h"
 #include "work.h"
 
@@ -25,7 +25,7 @@ static void reg_plain(struct rig *r)
 {
     reg(r, pages(PROT_READ | PROT_WRITE), 8192, IBV_ACCESS_LOCAL_WRITE);
 }
-/* Who may write from afar may write here. */
+/* Remote write permission requires local write permission. */
 static void reg_remote_write_alone(struct rig *r)
 {
     reg(r, pages(PROT_READ | PROT_WRITE), 8192, IBV_ACCESS_REMOTE_WRITE);
@@ -65,7 +65,7 @@ static void reg_nothing(struct rig *r)
 {
     reg(r, pages(PROT_READ | PROT_WRITE), 0, IBV_ACCESS_LOCAL_WRITE);
 }
-/* Its addresses are offsets into it. */
+/* Addresses of a zero-based region are offsets into it. */
 static void reg_from_zero(struct rig *r)
 {
     struct work w;
@@ -83,7 +83,7 @@ static void reg_from_zero(struct rig *r)
     work_run(r, &w);
     say("data", memcmp(r->b.memory + 4096 + 8, r->a.memory, 64) == 0 ? "same" : "different");
 }
-/* The same memory may be registered as often as one likes. */
+/* The same memory may be registered several times. */
 static void reg_twice(struct rig *r)
 {
     char *at = pages(PROT_READ | PROT_WRITE);
@@ -95,12 +95,12 @@ static void reg_twice(struct rig *r)
     say_error("dereg", ibv_dereg_mr(second));
 }
 
-/* A hint: what is registered may lie in such pages, or not. */
+/* The flag is a hint: the memory need not be in huge pages. */
 static void reg_huge_pages(struct rig *r)
 {
     reg(r, pages(PROT_READ | PROT_WRITE), 8192, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_HUGETLB);
 }
-/* What another process has made can be had by few devices. */
+/* Few devices can import objects of another process. */
 static void import(struct rig *r)
 {
     say_result("pd", ibv_import_pd(r->context, r->pd->handle) != NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory that is paged on demand: registered as it is, or is not yet; b's. */
+/* on_demand.c - on-demand paging: b's memory is registered, whether it is mapped or not. */
 #include "cases.h"
 #include "work.h"
 
@@ -11,8 +11,8 @@
 #define ALL                                                                                                    \
     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
-/* Two pages, of which nobody can touch the second. What is not mapped at all could become another thread's memory
- * meanwhile. */
+/* Maps two pages, the second of which is inaccessible. It must not be unmapped, because another thread could then map
+ * memory there. */
 static char *half(int protection)
 {
     char *at = mmap(NULL, 2 * PAGE, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -22,7 +22,7 @@ static char *half(int protection)
     return at;
 }
 
-/* Where a device has no such thing that is all there is to say. */
+/* Registers memory for on-demand paging. If the device does not support it, prints that and ends the case. */
 static struct ibv_mr *region(struct rig *r, void *at, size_t length, int access)
 {
     struct ibv_mr *mr = ibv_reg_mr(r->pd, at, length, access | IBV_ACCESS_ON_DEMAND);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Cases that work: what the others are measured by. */
+/* ordinary.c - successful cases, with which the others can be compared. */
 #include "cases.h"
 #include "work.h"
 
@@ -11,7 +11,7 @@ static void say_same(const struct rig *r, uint32_t offset, uint32_t length)
     say("data", memcmp(r->a.memory, r->b.memory + offset, length) == 0 ? "same" : "other");
 }
 
-/* What the answering side was told. */
+/* Prints the completion of b's receive. */
 static void say_received(struct rig *r)
 {
     struct ibv_wc wc;
@@ -21,7 +21,7 @@ static void say_received(struct rig *r)
     say_number("bytes", wc.byte_len);
     if (wc.wc_flags & IBV_WC_WITH_IMM)
         say_number("imm", ntohl(wc.imm_data));
-    /* Of connected ones this flag says nothing. */
+    /* For connected queue pairs this flag has no meaning. */
     if (r->b.qp->qp_type == IBV_QPT_UD)
         say("grh", wc.wc_flags & IBV_WC_GRH ? "yes" : "no");
 }
@@ -113,7 +113,7 @@ static void rc_send_gathered(struct rig *r)
     say_same(r, 8192, 128);
 }
 
-/* The data is taken when the post is: its key is not looked at, and its memory may be used again. */
+/* Inline data are copied by the post: the key is not checked, and the memory may be reused immediately. */
 static void rc_send_inline(struct rig *r)
 {
     struct work w;
@@ -136,7 +136,7 @@ static void rc_send_inline(struct rig *r)
     say_same(r, 8192, sizeof(here));
 }
 
-/* The target holds 1000; a takes what it was and leaves what it becomes. */
+/* The target contains 1000. Prints the value that a receives, and the new value of the target. */
 static void atomic(struct rig *r, enum ibv_wr_opcode opcode, uint64_t compare_add, uint64_t swap)
 {
     struct work w;

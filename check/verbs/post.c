@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Posting what can't be posted: too much, too many, the wrong kind, in the wrong state. */
+/* post.c - invalid posts: too many requests or elements, a wrong opcode, a wrong state. */
 #include "cases.h"
 #include "work.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* Posts until it is refused, and says with what, and whether what fitted is at least what was promised. */
+/* Posts requests until one is refused. Prints the error, and whether at least as many requests as the queue's depth
+ * were accepted. */
 static void fill(struct rig *r, int (*post)(struct rig *r, uint64_t wr_id))
 {
     uint32_t count = 0;
@@ -33,7 +34,7 @@ static int fill_send(struct rig *r, uint64_t wr_id)
     return rc;
 }
 
-/* Nobody answers, so nothing that was posted ends. */
+/* There is no peer, so posted requests do not complete. */
 static void sq_overflow(struct rig *r)
 {
     r->timeout = 0;
@@ -139,7 +140,7 @@ static void ud_add(struct rig *r)
     work_run(r, &w);
 }
 
-/* Of a list, what stands before the bad one is done. */
+/* The requests of a list before the invalid one are executed. */
 static void list_second_bad(struct rig *r)
 {
     struct work first, second, third;
@@ -161,7 +162,7 @@ static void list_second_bad(struct rig *r)
     say("more", completion_within(&r->a, &wc, 200) ? "yes" : "none");
 }
 
-/* A queue pair that has come as far as state. */
+/* Creates a queue pair and brings it to this state. */
 static void as_far_as(struct rig *r, enum ibv_qp_state state)
 {
     rig_end_open(r, &r->a);

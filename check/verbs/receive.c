@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Receives that are too short, or not there. */
+/* receive.c - receives that are too short or missing. */
 #include "cases.h"
 #include "work.h"
 
@@ -25,7 +25,7 @@ static void recv_too_short_long(struct rig *r)
     too_short(r, 4000, 8000);
 }
 
-/* What does not fit is dropped; the next one may use the receive. */
+/* A message that does not fit is dropped; the next message may use the receive. */
 static void dropped_too_short(struct rig *r, enum ibv_qp_type type, uint32_t extra)
 {
     struct ibv_wc wc;
@@ -47,7 +47,7 @@ static void ud_recv_too_short(struct rig *r)
     dropped_too_short(r, IBV_QPT_UD, 40);
 }
 
-/* Nobody waits for it. The connection of a is lost; b never knew of it. */
+/* b has no receive. a's queue pair goes to the error state; b's does not. */
 static void not_ready(struct rig *r, enum ibv_wr_opcode opcode)
 {
     struct work w;
@@ -65,13 +65,13 @@ static void rnr_write_imm(struct rig *r)
 {
     not_ready(r, IBV_WR_RDMA_WRITE_WITH_IMM);
 }
-/* Without immediate data a write needs no receive. */
+/* A write without immediate data needs no receive. */
 static void rnr_write(struct rig *r)
 {
     not_ready(r, IBV_WR_RDMA_WRITE);
 }
 
-/* rnr_retry 7 has no end: a receive that comes late is in time. */
+/* rnr_retry 7 means no limit: a receive that is posted late is used. */
 static void rnr_waits(struct rig *r)
 {
     struct work w;
@@ -86,14 +86,14 @@ static void rnr_waits(struct rig *r)
     say_completion("recv", &r->b, &wc);
 }
 
-/* Dropped: the second message is the first that arrives. */
+/* The first message is dropped, the second one arrives. */
 static void dropped(struct rig *r, enum ibv_qp_type type, uint32_t extra)
 {
     struct ibv_wc wc;
 
     rig_pair(r, type);
     work_send(r, 64);
-    /* That the sender is done does not say that it has come. */
+    /* The sender's completion does not imply that the message has arrived. */
     say("early", completion_within(&r->b, &wc, 300) ? "yes" : "none");
     receive(&r->b, 7, 64 + extra);
     work_send(r, 32);

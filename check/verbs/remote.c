@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The other side's memory: keys, ranges and rights that the target checks. */
+/* remote.c - remote memory: keys, ranges and rights that the responder checks. */
 #include "cases.h"
 #include "work.h"
 
@@ -7,7 +7,7 @@
 #define ADD IBV_WR_ATOMIC_FETCH_AND_ADD
 #define SWAP IBV_WR_ATOMIC_CMP_AND_SWP
 
-/* Where a request points, whatever its kind. */
+/* Sets the remote address and key of a request of any opcode. */
 static void aim(struct work *w, int64_t shift, uint32_t rkey)
 {
     if (w->wr.opcode == ADD || w->wr.opcode == SWAP) {
@@ -19,7 +19,7 @@ static void aim(struct work *w, int64_t shift, uint32_t rkey)
     }
 }
 
-/* A request that is right but for where it points. */
+/* Posts a request that is valid except for its remote address and key. */
 static void aimed(struct rig *r, enum ibv_wr_opcode opcode, int64_t shift, uint32_t rkey)
 {
     struct work w;
@@ -39,7 +39,7 @@ RKEY_WRONG(write_rkey_wrong, IBV_WR_RDMA_WRITE)
 RKEY_WRONG(read_rkey_wrong, IBV_WR_RDMA_READ)
 RKEY_WRONG(atomic_rkey_wrong, ADD)
 
-/* The memory allows everything but what is asked. */
+/* The memory region permits all operations except the requested one. */
 #define MR_DENIES(name, opcode, right)                                                                         \
     static void name(struct rig *r)                                                                            \
     {                                                                                                          \
@@ -54,7 +54,7 @@ MR_DENIES(write_mr_denies, IBV_WR_RDMA_WRITE, IBV_ACCESS_REMOTE_WRITE)
 MR_DENIES(read_mr_denies, IBV_WR_RDMA_READ, IBV_ACCESS_REMOTE_READ)
 MR_DENIES(atomic_mr_denies, ADD, IBV_ACCESS_REMOTE_ATOMIC)
 
-/* The queue pair does. */
+/* The queue pair permits all operations except the requested one. */
 #define QP_DENIES(name, opcode, right)                                                                         \
     static void name(struct rig *r)                                                                            \
     {                                                                                                          \
@@ -102,7 +102,7 @@ static void write_mr_gone(struct rig *r)
     work_outcome(r, &w);
 }
 
-/* Of nothing no key is looked at. */
+/* A request of 0 bytes: the key is not checked. */
 static void nothing(struct rig *r, enum ibv_wr_opcode opcode)
 {
     struct work w;
@@ -122,7 +122,7 @@ static void read_nothing_rkey_wrong(struct rig *r)
     nothing(r, IBV_WR_RDMA_READ);
 }
 
-/* The target is set to answer no READ at all. */
+/* The responder accepts no READ: max_dest_rd_atomic is 0. */
 static void read_not_answered(struct rig *r)
 {
     r->answers = 0;
@@ -152,8 +152,8 @@ static void event_request(struct rig *r)
     say_async("event", r);
 }
 
-/* A write's immediate data take a receive only when the write is done: of one that fails none is told, but in
- * the end, with the others. */
+/* A write with immediate data consumes a receive only if it succeeds. If it fails, the receives are flushed with the
+ * queue pair. */
 static void failed_with_imm(struct rig *r, uint32_t wrong)
 {
     struct work w;
@@ -177,7 +177,7 @@ static void write_imm_qp_denies(struct rig *r)
     failed_with_imm(r, 0);
 }
 
-/* An unreliable connection drops it, tells nobody, and goes on. */
+/* An unreliable connection drops the request silently and continues. */
 static void uc_write_rkey_wrong(struct rig *r)
 {
     struct work w;

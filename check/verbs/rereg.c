@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Regions that change: their memory, their rights, their protection domain. */
+/* rereg.c - ibv_rereg_mr(): new memory, rights or protection domain of a region. */
 #include "bind.h"
 #include "cases.h"
 
@@ -10,7 +10,7 @@
 #define DOMAIN IBV_REREG_MR_CHANGE_PD
 #define OPEN (IBV_ACCESS_LOCAL_WRITE | WRITES)
 
-/* Says of what class the result is, and errno. */
+/* Calls ibv_rereg_mr(), and prints the class of its result and errno. */
 static int rereg(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *at, size_t length, int access)
 {
     static const char *classes[] = {"0", "INPUT", "DONT_FORK_NEW", "DO_FORK_OLD", "CMD", "CMD_AND_DO_FORK_NEW"};
@@ -24,7 +24,7 @@ static int rereg(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *at, size
     return rc;
 }
 
-/* A connected pair, and a region of b's second half. */
+/* Creates a connected pair, and a region for the second half of b's memory. */
 static struct ibv_mr *region(struct rig *r, struct ibv_pd *pd, int access)
 {
     rig_pair(r, IBV_QPT_RC);
@@ -78,7 +78,7 @@ static void rereg_everything(struct rig *r)
         write_at(r, mr, 0);
 }
 
-/* ---- What is refused, and leaves the region as it was ---- */
+/* ---- Refused calls, which do not change the region ---- */
 
 static void refused(struct rig *r, int flags, struct ibv_pd *pd, void *at, size_t length, int access)
 {

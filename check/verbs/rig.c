@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Two queue pairs that talk to each other. */
+/* rig.c - creates and connects two queue pairs; see rig.h. */
 #include "rig.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 #define FIRST_PSN 0x123456
 
-/* On Ethernet the last GID for RoCE v2 is that of an address; the first may be a link's own. */
+/* On Ethernet, chooses the last GID for RoCE v2, which is that of an address; the first one may be link-local. */
 static void choose_gid(struct rig *r)
 {
     struct ibv_gid_entry entry;
@@ -169,7 +169,7 @@ void rig_pair(struct rig *r, enum ibv_qp_type type)
     rig_end_open(r, &r->b);
     rig_qp(r, &r->a, type, NULL);
     rig_qp(r, &r->b, type, r->srq);
-    /* The one that answers first: a may send at once. */
+    /* b is connected first, so that a may send at once. */
     to_rts(r, &r->b, type, r->a.qp->qp_num);
     to_rts(r, &r->a, type, r->b.qp->qp_num);
     if (type == IBV_QPT_UD) {
@@ -185,6 +185,6 @@ void rig_half(struct rig *r)
     rig_end_open(r, &r->b);
     rig_qp(r, &r->a, IBV_QPT_RC, NULL);
     rig_qp(r, &r->b, IBV_QPT_RC, NULL);
-    /* A queue pair in RESET is silent. */
+    /* A queue pair in RESET does not respond. */
     to_rts(r, &r->a, IBV_QPT_RC, r->b.qp->qp_num);
 }

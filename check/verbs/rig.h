@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rig.h - two queue pairs of one device that talk to each other, and what a case does with them. */
+/* rig.h - two connected queue pairs of one device, a (requester) and b (responder), and functions for cases. */
 #ifndef VERBS_RIG_H
 #define VERBS_RIG_H
 
@@ -9,47 +9,47 @@
 #include <stdbool.h>
 
 #define MEMORY_SIZE 16384
-#define PATIENCE 10000 /* milliseconds for what must come */
+#define PATIENCE 10000 /* timeout for an expected event, milliseconds */
 #define RIG_QKEY 0x11223344
 
 struct rig_end {
     struct ibv_comp_channel *channel;
-    struct ibv_cq *cq; /* of both its queues */
+    struct ibv_cq *cq; /* for send and receive queue */
     char *memory;      /* MEMORY_SIZE bytes */
-    struct ibv_mr *mr; /* all of it, with every access */
+    struct ibv_mr *mr; /* of `memory`, with all access rights */
     struct ibv_qp *qp;
 };
 
-/* Everything is made once and left to the end of the process. A case may set what stands after `port` before it
- * asks for a pair. */
+/* All objects are created once and freed at the end of the process. A case may set the fields from `srq` on before it
+ * creates a pair. */
 struct rig {
     struct ibv_context *context;
     struct ibv_port_attr port;
     int gid_index;
     union ibv_gid gid;
     struct ibv_pd *pd;
-    struct rig_end a, b; /* the one that asks, the one that answers */
+    struct rig_end a, b; /* requester, responder */
     struct ibv_srq *srq; /* of b's queue pair, or NULL */
-    struct ibv_ah *ah;   /* to this port, of a datagram pair */
-    unsigned access;     /* of both queue pairs */
-    uint8_t reads;       /* RDMA READs and atomics in flight */
-    uint8_t answers;     /* and those that b answers at once */
+    struct ibv_ah *ah;   /* of a datagram pair: to this port */
+    unsigned access;     /* rights of both queue pairs */
+    uint8_t reads;       /* RDMA READs and atomics that a may have in flight */
+    uint8_t answers;     /* RDMA READs and atomics that b accepts at a time */
     uint8_t rnr_retry, retry, timeout;
     uint32_t depth, sges, inline_data;
-    bool selective; /* a send completes only if it says IBV_SEND_SIGNALED */
+    bool selective; /* only sends with IBV_SEND_SIGNALED have a completion */
 };
 
 void rig_open(struct rig *r, const char *device);
 struct ibv_cq *rig_cq(struct rig *r, struct rig_end *end, int entries);
-/* Its completion channel, its memory, its completion queue. */
+/* Creates the completion channel, the memory and the completion queue of an end. */
 void rig_end_open(struct rig *r, struct rig_end *end);
 void rig_qp(struct rig *r, struct rig_end *end, enum ibv_qp_type type, struct ibv_srq *srq);
-/* Both ends, in RTS, connected to each other. */
+/* Creates both queue pairs and connects them; their state is RTS. */
 void rig_pair(struct rig *r, enum ibv_qp_type type);
-/* The same, but that b's end is not there: nothing answers a. */
+/* Like rig_pair(), but b's queue pair stays in RESET, so that a gets no response. */
 void rig_half(struct rig *r);
 
-/* What a queue pair of that type wants for its next state. */
+/* Attributes for the next state of a queue pair of this type. */
 struct change {
     struct ibv_qp_attr attr;
     int mask;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The connection manager's port space of datagrams: who asks is told which queue pair serves a port, or that
- * none does. Both ends are here, each with a channel of its own. */
+/* sidr.c - the connection manager's port space of datagrams: a client asks which queue pair serves a port. Both ends
+ * are in this process, each with a separate event channel. */
 #include "address.h"
 #include "cases.h"
 #include "ends.h"
@@ -20,7 +20,8 @@
 
 /* ---- Both ends ---- */
 
-/* A server's thread, which the embedded device refuses by what nobody is told of. */
+/* The thread of a server, which waits for an event. The software device refuses requests without an event, within this
+ * wait. */
 static void *serve(void *listener)
 {
     return cm_next_event(listener);
@@ -51,7 +52,7 @@ static void say_private(const struct rdma_cm_event *event, const char *expected)
     say("data", same ? "came" : "lost");
 }
 
-/* How it ended for who asked. */
+/* Prints the event that the client gets as the result. */
 static struct rdma_cm_event *say_outcome(struct rdma_cm_id *id)
 {
     struct rdma_cm_event *event = cm_next_event(id);
@@ -74,7 +75,7 @@ static struct rdma_cm_event *take_question(struct rdma_cm_id *listener)
 
 static const struct rdma_conn_param answer = {.private_data = ANSWER, .private_data_len = sizeof ANSWER};
 
-/* Both ends, and the event that tells who asked where to send. */
+/* Creates both ends. Returns the event by which the client learns the server's queue pair. */
 static struct rdma_cm_event *meet(struct rig *r, struct rdma_cm_id **client, struct rdma_cm_id **server)
 {
     struct rdma_cm_id *listener = cm_listen(r, RDMA_PS_UDP);
@@ -103,7 +104,7 @@ static void sidr_accept(struct rig *r)
     say("qp", ud->qp_num == server->qp->qp_num ? "right" : "wrong");
     say("qkey", ud->qkey == RDMA_UDP_QKEY ? "right" : "wrong");
     say("handle", ud->ah_attr.is_global && ud->ah_attr.port_num == client->port_num ? "right" : "wrong");
-    /* Who was asked has no more to learn. */
+    /* The server gets no further event. */
     say_number("more", poll(&poller, 1, 100));
 }
 
@@ -127,7 +128,7 @@ static void await_bytes(struct rdma_cm_id *id, char *memory, struct ibv_sge *sge
     must(ibv_post_recv(id->qp, &wr, &bad), "ibv_post_recv");
 }
 
-/* By what the event says, and nothing else. */
+/* Sends a datagram with the data of the event only. */
 static void sidr_datagram(struct rig *r)
 {
     static char to[BYTES + GRH], from[BYTES] = "a datagram";
@@ -140,7 +141,7 @@ static void sidr_datagram(struct rig *r)
     out.lkey = ((struct ibv_mr *)need(ibv_reg_mr(client->qp->pd, from, BYTES, 0), "ibv_reg_mr"))->lkey;
     post_datagram(client, &event->param.ud, &out);
     while (ibv_poll_cq(server->recv_cq, 1, &wc) == 0)
-        ; /* the case ends if none comes */
+        ; /* if none arrives, the case exceeds its time */
     say_status("recv", wc.status);
     say("from", wc.src_qp == client->qp->qp_num ? "asker" : "another");
     say("bytes", memcmp(to + GRH, from, sizeof from) == 0 ? "same" : "other");
@@ -211,7 +212,7 @@ static void sidr_private_long(struct rig *r)
 
 /* ---- The port space ---- */
 
-/* At the other's number, or at any. */
+/* Binds an identifier to the port number of another one, or to any port, and prints the result. */
 static void say_bind(const char *what, struct rig *r, struct rdma_cm_id *other, enum rdma_port_space ps,
                      bool reuse)
 {
@@ -221,17 +222,17 @@ static void say_bind(const char *what, struct rig *r, struct rdma_cm_id *other, 
 
     must(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof on), "rdma_set_option");
     if (other != NULL)
-        own.ipv4.sin_port = rdma_get_src_port(other); /* at the same place in sockaddr_in6 */
+        own.ipv4.sin_port = rdma_get_src_port(other); /* same offset in sockaddr_in6 */
     say_error(what, rdma_bind_addr(id, &own.any));
 }
 
-/* Does the kernel's TCP have the number, be it for what ended a moment ago? */
+/* Whether the kernel's TCP uses this port number, also for a connection in TIME_WAIT. */
 static bool is_in_use(struct rig *r, in_port_t number)
 {
     union address own = own_address(r);
     int fd = socket(own.any.sa_family, SOCK_STREAM, 0), result;
 
-    own.ipv4.sin_port = number; /* at the same place in sockaddr_in6 */
+    own.ipv4.sin_port = number; /* same offset in sockaddr_in6 */
     result = bind(fd, &own.any, own.any.sa_family == AF_INET ? sizeof own.ipv4 : sizeof own.ipv6);
     close(fd);
     return result == -1;
@@ -248,7 +249,7 @@ static struct rdma_cm_id *listen_at_free_number(struct rig *r)
     return listener;
 }
 
-/* Two port spaces: a number that is one's is the other's, too. */
+/* The port spaces TCP and UDP are independent: the same number can be used in both. */
 static void sidr_number_of_tcp(struct rig *r)
 {
     struct rdma_cm_id *listener = cm_listen(r, RDMA_PS_TCP);
@@ -260,7 +261,7 @@ static void sidr_number_of_tcp(struct rig *r)
     say_bind("again", r, listener, RDMA_PS_UDP, false);
 }
 
-/* Nor is it the kernel's TCP. */
+/* The port numbers are independent of those of the kernel's TCP. */
 static void sidr_number_of_kernel(struct rig *r)
 {
     union address own = own_address(r);
@@ -277,7 +278,7 @@ static void sidr_number_of_kernel(struct rig *r)
     say("number", rdma_get_dst_port(id) == own.ipv4.sin_port ? "same" : "other");
 }
 
-/* A number of all addresses is one of each. */
+/* A number bound to all addresses is also used for each of them. */
 static void sidr_number_everywhere(struct rig *r)
 {
     union address any = own_address(r), own = any;
@@ -303,7 +304,7 @@ static struct rdma_cm_id *make_sharing_id(void)
     return id;
 }
 
-/* Until one of them listens. */
+/* With REUSEADDR several identifiers may share a number until one of them listens. */
 static void sidr_number_shared(struct rig *r)
 {
     union address own = own_address(r);
@@ -322,7 +323,7 @@ static void sidr_number_shared(struct rig *r)
     say_bind("late", r, id, RDMA_PS_UDP, true);
 }
 
-/* Numbers that the embedded device asks for at the same TCP port first. */
+/* Distance of port numbers for which the software device tries the same TCP port first. */
 #define NEIGHBOUR 4513
 
 static void *reject_one(void *listener)
@@ -334,7 +335,7 @@ static void *reject_one(void *listener)
     return event;
 }
 
-/* A question is about one number, whoever else hears it. */
+/* A request is for one port number, even if the listener of another number receives it. */
 static void sidr_number_neighbours(struct rig *r)
 {
     struct rdma_cm_id *first = serve_in(r, RDMA_PS_UDP), *second = cm_make_id(RDMA_PS_UDP), *id;
@@ -347,7 +348,7 @@ static void sidr_number_neighbours(struct rig *r)
     must(rdma_bind_addr(second, &own.any), "rdma_bind_addr");
     id = cm_prepare(second, RDMA_PS_UDP);
     ask(id);
-    say_outcome(id); /* it has the number, but doesn't listen */
+    say_outcome(id); /* `second` is bound to the number, but does not listen */
     must(rdma_listen(second, 4), "rdma_listen");
     must(pthread_create(&thread, NULL, reject_one, second), "pthread_create");
     id = cm_prepare(second, RDMA_PS_UDP);
@@ -359,7 +360,7 @@ static void sidr_number_neighbours(struct rig *r)
     say("listener", event->listen_id == second ? "it" : "another");
 }
 
-/* Each end sees the other's number. */
+/* Each end knows the port number of the other. */
 static void sidr_numbers(struct rig *r)
 {
     struct rdma_cm_id *client, *server;

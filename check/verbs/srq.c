@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shared receive queues. */
+/* srq.c - shared receive queues. */
 #include "cases.h"
 #include "work.h"
 
@@ -10,7 +10,7 @@ static struct ibv_srq *make(struct rig *r, uint32_t depth)
     return ibv_create_srq(r->pd, &init);
 }
 
-/* A pair of which b receives from a shared queue. */
+/* Creates a pair whose b uses a shared receive queue. */
 static void pair(struct rig *r)
 {
     r->srq = need(make(r, 16), "ibv_create_srq");
@@ -93,8 +93,7 @@ static int arm(struct rig *r, uint32_t limit)
     return ibv_modify_srq(r->srq, &attr, IBV_SRQ_LIMIT);
 }
 
-/* Of three receives two are used: with the first there are still as many as the limit, with the second fewer.
- */
+/* Uses two of three receives: after the first, their number equals the limit; after the second, it is lower. */
 static void srq_limit(struct rig *r)
 {
     struct ibv_srq_attr attr;
@@ -121,7 +120,7 @@ static void srq_limit_too_large(struct rig *r)
     say_error("arm", arm(r, attr.max_wr + 1));
 }
 
-/* A queue pair in error takes no more of the shared receives, and says so; they stay for others. */
+/* A queue pair in error takes no more shared receives, and an event reports this. The receives stay in the queue. */
 static void srq_last_wqe(struct rig *r)
 {
     struct ibv_wc wc;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Steps from state to state: those that there are not, and those that lack something or have it wrong. */
+/* state.c - transitions between states: invalid transitions, and missing or invalid attributes. */
 #include "cases.h"
 #include "work.h"
 
-/* A queue pair with what it takes to bring it to any state. */
+/* Creates a queue pair that can be brought to any state. */
 static void one(struct rig *r, enum ibv_qp_type type)
 {
     rig_end_open(r, &r->a);
@@ -31,7 +31,7 @@ static struct change peerless(struct rig *r)
     return rig_rtr(r, IBV_QPT_RC, r->a.qp->qp_num);
 }
 
-/* What modify says, and where that leaves the queue pair. */
+/* Prints the result of ibv_modify_qp(), and the state afterwards. */
 static void try(struct rig *r, struct change c)
 {
     say_error("modify", ibv_modify_qp(r->a.qp, &c.attr, c.mask));
@@ -97,7 +97,7 @@ static void state_unknown(struct rig *r)
     try(r, only_state(77));
 }
 
-/* The step to INIT, and what is wrong with it. */
+/* The transition to INIT without an attribute. */
 static void init_without(struct rig *r, enum ibv_qp_type type, int missing)
 {
     one(r, type);
@@ -150,7 +150,7 @@ static void init_with_qkey(struct rig *r)
     try(r, c);
 }
 
-/* The step to RTR. */
+/* The transition to RTR without an attribute. */
 static void rtr_without(struct rig *r, int missing)
 {
     to_init(r, IBV_QPT_RC);
@@ -209,7 +209,7 @@ static void rtr_answers_too_many(struct rig *r)
     try(r, c);
 }
 
-/* The step to RTS. */
+/* The transition to RTS. */
 static void rts_no_psn(struct rig *r)
 {
     to_rtr(r, IBV_QPT_RC);
@@ -239,7 +239,7 @@ static void rts_timer_anew(struct rig *r)
     try(r, (struct change){.attr = {.min_rnr_timer = 20}, .mask = IBV_QP_MIN_RNR_TIMER});
 }
 
-/* The send queue is drained, and goes on. */
+/* The send queue is drained (SQD), and continues. */
 static void drain(struct rig *r)
 {
     struct work w;

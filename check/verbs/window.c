@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory windows: b binds and invalidates them, a asks through them. */
+/* window.c - memory windows: b binds and invalidates them, a accesses b's memory through them. */
 #include "bind.h"
 #include "cases.h"
 
 #define WRONG_KEY 0x5a5a00
 
-/* Opened for everything, or for some of it; then asked for something. */
+/* Binds a window with these rights, then accesses it with this opcode. */
 static void opened(struct rig *r, enum ibv_mw_type type, unsigned access, enum ibv_wr_opcode opcode,
                    int64_t offset, uint32_t length)
 {
@@ -47,7 +47,7 @@ static void mw2_zero_write(struct rig *r)
     say("before", r->b.memory[AT + 15] == 0 ? "kept" : "written");
 }
 
-/* ---- What is no bind ---- */
+/* ---- Invalid binds ---- */
 
 static void mw_alloc_type_unknown(struct rig *r)
 {
@@ -82,14 +82,14 @@ static void mw2_bind_twice(struct rig *r)
     bind_second(r, r->b.qp, mw, window_range(r, WRITES));
     bind_second(r, r->b.qp, mw, window_range(r, WRITES));
 }
-/* The key that is asked for is another one in its upper 24 bits: the window's own key keeps these bits. */
+/* The requested key differs in its upper 24 bits, which the window's key must keep. */
 static void mw2_bind_foreign_key(struct rig *r)
 {
     struct ibv_mw *mw = window_new(r, IBV_MW_TYPE_2);
     uint32_t asked = ibv_inc_rkey(mw->rkey) ^ WRONG_KEY;
 
     if (bind_as(r, r->b.qp, mw, asked, window_range(r, WRITES)))
-        mw->rkey = (mw->rkey & ~0xffu) | (asked & 0xff); /* as some devices have done already */
+        mw->rkey = (mw->rkey & ~0xffu) | (asked & 0xff); /* some devices have set it already */
     say("key", mw->rkey == asked ? "asked" : "own");
     window_write(r, mw->rkey);
     window_write(r, asked);
@@ -141,9 +141,9 @@ static void mw2_other_pd(struct rig *r)
     bind_second(r, r->b.qp, need(ibv_alloc_mw(pd, IBV_MW_TYPE_2), "ibv_alloc_mw"), window_range(r, WRITES));
 }
 
-/* ---- Whose it is ---- */
+/* ---- Queue pair of the window ---- */
 
-/* Bound by another queue pair of b's, whose peer is nobody. */
+/* Binds a window by another queue pair of b, which has no peer. */
 static struct ibv_qp *bound_by_another(struct rig *r, struct ibv_mw **mw)
 {
     struct ibv_qp *first;
@@ -176,7 +176,7 @@ static void mw2_other_qp_invalidates(struct rig *r)
 
 /* ---- Invalidating ---- */
 
-/* What is closed already is not invalidated here: Linux 6.1 panics in rxe_invalidate_mw. */
+/* Does not invalidate a window twice: Linux 6.1 panics in rxe_invalidate_mw(). */
 static void mw2_inv(struct rig *r)
 {
     struct ibv_mw *mw = window_bound(r);
@@ -209,7 +209,7 @@ static void inv_mw1(struct rig *r)
     invalidate(r, r->b.qp, mw->rkey);
 }
 
-/* A SEND of a's that invalidates: what both say. */
+/* Posts a SEND with invalidate, and prints the results at both ends. */
 static void send_inv(struct rig *r, uint32_t length, uint32_t key)
 {
     struct work w;
@@ -266,7 +266,7 @@ static void uc_send_inv(struct rig *r)
     work_run(r, &w);
 }
 
-/* ---- What goes before the window ---- */
+/* ---- Destroying the objects of a window ---- */
 
 static void mw2_mr_held(struct rig *r)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Names for what verbs return: those of the headers, without their prefix. */
+/* words.c - names of results of verbs: those of the headers, without their prefix. */
 #include "words.h"
 
 #include <errno.h>
@@ -54,7 +54,7 @@ void say_number(const char *what, long value)
 
 void say_error(const char *what, int rc)
 {
-    /* Some return -1 and set errno, whatever their page says. */
+    /* Some verbs return -1 and set errno, contrary to their manual pages. */
     int error = rc == -1 ? errno : rc;
     const char *name = error == 0 ? "0" : strerrorname_np(error);
 

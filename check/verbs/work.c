@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests, completions, states and events. */
+/* work.c - posts requests, and prints completions, states and events; see work.h. */
 #include "work.h"
 
 #include <errno.h>
@@ -8,10 +8,10 @@
 #include <string.h>
 #include <time.h>
 
-/* In looks, not by the clock: while this process has no processor nothing comes. */
-#define LOOK 10         /* milliseconds */
-#define STATE_LOOKS 30  /* for a change of state that comes after its completion */
-#define EVENT_LOOKS 150 /* and for an event */
+/* Timeouts are counted in polls, not in time: while this process does not run, no event can arrive. */
+#define LOOK 10         /* interval of polls, milliseconds */
+#define STATE_LOOKS 30  /* polls for a change of state, which may follow its completion */
+#define EVENT_LOOKS 150 /* polls for an event */
 
 static int now(void)
 {

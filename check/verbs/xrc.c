@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Extended connections: a sends, each request to a shared receive queue that it names; b's end of the
- * connection has none of its own. */
+/* xrc.c - extended reliable connections (XRC): each request of a names a shared receive queue of b. b's end of the
+ * connection has no receive queue. */
 #include "cases.h"
 #include "work.h"
 
@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-#define AT 8192 /* of b's memory, where receives are */
+#define AT 8192 /* offset of receives in b's memory */
 
 static struct ibv_xrcd *open_domain(struct rig *r)
 {
@@ -18,7 +18,7 @@ static struct ibv_xrcd *open_domain(struct rig *r)
     return ibv_open_xrcd(r->context, &init);
 }
 
-/* Where a device has no such thing that is all there is to say. */
+/* Opens an XRC domain. If the device does not support it, prints that and ends the case. */
 static struct ibv_xrcd *domain(struct rig *r)
 {
     struct ibv_xrcd *xrcd = open_domain(r);
@@ -80,7 +80,7 @@ static struct ibv_qp *make_qp(struct rig *r, struct rig_end *end, struct ibv_xrc
     return need(ibv_create_qp_ex(r->context, &init), "ibv_create_qp_ex");
 }
 
-/* Programs say the same of both ends. */
+/* Programs use the same attributes for both ends. */
 static void connect_end(struct rig *r, struct ibv_qp *qp, uint32_t peer)
 {
     rig_move(qp, rig_init(r, IBV_QPT_RC));
@@ -120,7 +120,7 @@ static void say_received(struct rig *r)
     say("qp", wc.qp_num == r->b.qp->qp_num ? "b" : "other");
 }
 
-/* One connection, two queues; messages of one packet and of many. */
+/* One connection and two shared receive queues; messages of one packet and of many. */
 static void xrc_send(struct rig *r)
 {
     struct ibv_xrcd *xrcd = domain(r);
@@ -159,7 +159,7 @@ static void xrc_one_sided(struct rig *r)
     say_received(r);
 }
 
-/* b's memory holds 1000 first. */
+/* b's memory contains 1000 before the atomic. */
 static void atomic_to(struct rig *r, enum ibv_wr_opcode opcode, uint32_t srqn, uint64_t compare_add)
 {
     struct work w;
@@ -191,7 +191,7 @@ static void xrc_atomics(struct rig *r)
     atomic_to(r, IBV_WR_ATOMIC_CMP_AND_SWP, number(srq), 1023);
 }
 
-/* By the calls that put a request together piece by piece. */
+/* Posts by the calls that build a request in several steps (ibv_wr_start() and others). */
 static void xrc_pieces(struct rig *r)
 {
     struct ibv_xrcd *xrcd = domain(r);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_accept (5.2.1). */
+/* accept.c - tests of exs_accept (5.2.1). */
 #include "bodies.h"
 
 static int given(int fd, int count, int flags, exs_qhandle_t queue)
@@ -86,7 +86,7 @@ static void vector_null(struct trial *trial)
     outcome(trial, exs_accept(trial->fd, NULL, 1, trial->flags, trial->queue));
 }
 
-/* The new socket and the peer's address come back in the element. */
+/* The element contains the new socket and the peer's address. */
 static void ok(struct trial *trial)
 {
     struct address from = {0};
@@ -162,7 +162,7 @@ static void multishot_address(struct trial *trial)
     outcome(trial, exs_accept(trial->fd, &element, 1, EXS_MULTISHOT, trial->queue));
 }
 
-/* One element, two connections, two events, and the one that it is over. */
+/* EXS_MULTISHOT: one element, two connections, two events, and a last event when the accept ends. */
 static void ok_multishot(struct trial *trial)
 {
     exs_acceptaddr_t element = {.exs_ahandle = &element};

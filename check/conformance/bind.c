@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_bind (5.3.1) and exs_listen (5.3.8). */
+/* bind.c - tests of exs_bind (5.3.1) and exs_listen (5.3.8). */
 #include "bodies.h"
 
 /* ---- exs_bind -------------------------------------------------------------------------------- */
 
-/* The address of the command line, given to exs_bind with this many bytes. */
+/* Calls exs_bind() with the address of the command line; its length is reduced by `less` bytes. */
 static int bound(struct trial *trial, int fd, const char *port, int family, socklen_t less)
 {
     struct address address;
@@ -90,7 +90,7 @@ static void bind_in_use(struct trial *trial)
     outcome(trial, exs_bind(trial->fd, (struct sockaddr *)&trial->server.storage, trial->server.length));
 }
 
-/* An address of no machine (RFC 5737, RFC 3849). */
+/* An address for documentation, which no host has (RFC 5737, RFC 3849). */
 static void bind_elsewhere(struct trial *trial)
 {
     struct sockaddr_in four = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0xc0000201)};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_blocking_accept (5.3.2) and exs_blocking_connect (5.3.4). */
+/* blocking_connect.c - tests of exs_blocking_accept (5.3.2) and exs_blocking_connect (5.3.4). */
 #include <fcntl.h>
 #include "bodies.h"
 
@@ -51,7 +51,7 @@ static void accept_bad_fd(struct trial *trial)
     outcome(trial, exs_blocking_accept(BAD_FD, NULL, NULL));
 }
 
-/* What exs_blocking_accept has no parameter for is asked of the call that it stands for. */
+/* Tests without a corresponding parameter of exs_blocking_accept() use exs_accept() with EXS_BLOCK. */
 static void accept_flag(struct trial *trial)
 {
     exs_acceptaddr_t element = {0};
@@ -82,7 +82,7 @@ static void nonblocking_accept(struct trial *trial)
 {
     ok_listening(trial);
     require(trial, exs_fcntl(trial->fd, F_SETFL, O_NONBLOCK) == 0, "it can't be set");
-    trial->listening = false; /* what checks that it still works would wait */
+    trial->listening = false; /* the check that it still accepts would block */
     outcome(trial, exs_blocking_accept(trial->fd, NULL, NULL));
 }
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* bodies.h - for the files with the tests: the groups that they define, and what several of them do. */
+/* bodies.h - for the files with tests: the list of groups, and functions that several files use. */
 #ifndef BODIES_H
 #define BODIES_H
 
 #include "trial.h"
 
-/* The groups in the order in which they run: as section 3 of the thesis, so that what a test needs has been tested before it.
- * The functions that the thesis does not have follow. A line each, so that two changes that add a function do not meet. */
+/* The groups in the order in which they run: that of section 3 of the thesis, in which the prerequisites of a test
+ * precede it. Functions that are not in the thesis follow. One group per line, so that concurrent changes which add
+ * functions do not conflict. */
 #define FOR_EACH_GROUP(GROUP)                                                                                  \
     GROUP(init)                                                                                                \
     GROUP(socket)                                                                                              \
@@ -68,18 +69,19 @@
 FOR_EACH_GROUP(DECLARE)
 #undef DECLARE
 
-/* Go on in a forked child; the parent takes over how that ends. */
+/* Continues the test in a forked child; the parent exits with the child's status. */
 void in_child(struct trial *trial);
-/* Leave the process no descriptor. */
+/* Lowers the limit on descriptors, so that the process can open no more. */
 void use_up_descriptors(struct trial *trial);
-/* A signal comes again and again, so that its handler runs while a call waits; and the end of that, which
- * leaves errno. */
+/* signals_come() starts a periodic signal, so that its handler runs while a call blocks; signals_end() stops it and
+ * preserves errno. */
 void signals_come(struct trial *trial);
 void signals_end(void);
-/* trial.server is where nobody answers, and where somebody would but nobody listens. */
+/* Set trial.server to an address from which no answer arrives (server_silent), or on which no socket listens
+ * (server_absent). */
 void server_silent(struct trial *trial);
 void server_absent(struct trial *trial);
-/* A descriptor of the process that is no socket of EXS. */
+/* Returns a descriptor that is not an EXS socket. */
 int foreign_fd(struct trial *trial);
 
 #endif

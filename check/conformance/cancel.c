@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_cancel: what is pending ends, once; what is not, or has another ahandle, is left as it is. */
+/* cancel.c - tests of exs_cancel: pending operations complete once; operations with another ahandle are not changed. */
 #include <pthread.h>
 #include <sched.h>
 #include "bodies.h"
 
 static const char *const cancel_needs[] = {"exs_init", "exs_socket", "exs_connect", "exs_recv", NULL};
 
-#define MANY 3000000 /* bytes, more than the peer takes without a receive */
+#define MANY 3000000 /* bytes; more than the peer buffers without a receive */
 static unsigned char many[MANY];
 
 static void uninitialized(struct trial *trial)
@@ -67,9 +67,9 @@ static void bad_flag_too(struct trial *trial)
     with_flags(trial, EXS_CANCEL_ALL | BAD_FLAG);
 }
 
-/* ---- Nothing -------------------------------------------------------------------------------------------- */
+/* ---- Nothing to cancel ---------------------------------------------------------------------------------- */
 
-/* So many operations it is for, and no more. */
+/* Checks that exs_cancel() finds this number of operations. */
 static void meets(struct trial *trial, exs_ahandle_t ahandle, int flags, int count)
 {
     int result = exs_cancel(trial->fd, ahandle, flags);
@@ -96,7 +96,7 @@ static void nothing(struct trial *trial)
     meets(trial, trial, EXS_CANCEL_ALL, 0);
 }
 
-/* ---- What is pending, and its event --------------------------------------------------------------------- */
+/* ---- Pending operations and their events ---------------------------------------------------------------- */
 
 static void start_recv(struct trial *trial, void *buffer, size_t length)
 {
@@ -125,7 +125,7 @@ static void other_ahandle(struct trial *trial)
             "the receive was cancelled");
 }
 
-/* The first, the one in the middle, and the last: the others get what the peer sends. */
+/* Cancels the first, the middle or the last of three receives: the others get the peer's data. */
 static void one_of_three(struct trial *trial)
 {
     unsigned char sent[2], received[3] = {0};
@@ -165,11 +165,11 @@ static void all_of_three(struct trial *trial)
     ok_receive(trial, &byte, 1);
 }
 
-/* A buffer that the peer was told of, and has to forget first. */
+/* A receive whose buffer was advertised to the peer, which must first revoke it. */
 static void direct(struct trial *trial)
 {
     ok_connected(trial);
-    peer_tell(trial, PEER_DRAIN, 0); /* which hears of it */
+    peer_tell(trial, PEER_DRAIN, 0); /* so that it handles the message */
     start_recv(trial, many, MANY);
     no_event(trial, trial->queue);
     meets(trial, many, 0, 1);
@@ -198,7 +198,7 @@ static void half(struct trial *trial)
             "its event does not tell of the bytes that had come");
 }
 
-/* The first has been begun, and the peer receives what it says. */
+/* The first send was started: its event has the number of bytes that the peer receives. */
 static void sends(struct trial *trial)
 {
     size_t bytes;
@@ -218,7 +218,7 @@ static void sends(struct trial *trial)
     require(trial, answer.count == bytes, "the peer received another number of bytes");
     require(trial, answer.sum == sum_of(many, bytes, SUM_START), "the peer received other bytes");
     peer_tell(trial, PEER_RECEIVE, 1);
-    ok_send(trial, many, 1); /* writing was not shut down */
+    ok_send(trial, many, 1); /* the shutdown was canceled, too */
     peer_hear(trial);
 }
 
@@ -259,7 +259,7 @@ static void accepts(struct trial *trial)
     no_event(trial, trial->queue);
 }
 
-/* Nobody accepts, so the connection may be made or not: the connect ends once. */
+/* The peer does not accept, so the connection may be established or not: the connect completes once. */
 static void connecting(struct trial *trial)
 {
     ok_server(trial);
@@ -278,7 +278,7 @@ static void connecting(struct trial *trial)
             "the socket can't connect any more");
 }
 
-/* ---- A call that waits ---------------------------------------------------------------------------------- */
+/* ---- Blocking calls ------------------------------------------------------------------------------------- */
 
 static void *receive_and_wait(void *argument)
 {

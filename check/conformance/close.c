@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_close (5.3.7) and exs_blocking_close (5.3.3). */
+/* close.c - tests of exs_close (5.3.7) and exs_blocking_close (5.3.3). */
 #include "bodies.h"
 
 /* ---- exs_close ------------------------------------------------------------------------------- */
@@ -38,7 +38,7 @@ static void close_foreign(struct trial *trial)
     outcome(trial, exs_close(foreign_fd(trial), trial->flags, trial->queue, trial));
 }
 
-/* The peer sees the end, and the number is nobody's. */
+/* The peer receives the end of the stream, and the descriptor is closed. */
 static void close_ok(struct trial *trial)
 {
     unsigned char byte;
@@ -76,7 +76,7 @@ static void close_no_queue(struct trial *trial)
         no_event(trial, trial->queue);
 }
 
-/* A pending receive gets its event, ECANCELED, before the close gets its own. */
+/* The event of a pending receive, ECANCELED, precedes that of the close. */
 static void close_pending(struct trial *trial)
 {
     unsigned char byte;
@@ -101,10 +101,10 @@ static void close_forked(struct trial *trial)
     outcome(trial, exs_close(trial->fd, trial->flags, NULL, trial));
 }
 
-#define MANY 3000000 /* bytes, more than the peer takes without a receive */
+#define MANY 3000000 /* bytes; more than the peer buffers without a receive */
 static unsigned char many[MANY];
 
-/* Started, and not done before the peer receives. */
+/* Starts a send that cannot complete before the peer receives. */
 static void send_many(struct trial *trial)
 {
     ok_connected(trial);
@@ -114,7 +114,7 @@ static void send_many(struct trial *trial)
     require(trial, result == 0, "exs_send failed");
 }
 
-/* All that was sent arrives, and the end behind it. */
+/* Checks that all sent bytes and then the end of the stream arrive. */
 static void close_lingers(struct trial *trial, int flags)
 {
     peer_tell(trial, PEER_DRAIN, 0);
@@ -147,7 +147,7 @@ static void close_option_lingers(struct trial *trial)
     close_lingers(trial, 0);
 }
 
-/* Nobody receives: the close says so, and the socket is closed all the same. */
+/* The peer does not receive: the close fails with a timeout, and the socket is closed nevertheless. */
 static void close_too_late(struct trial *trial)
 {
     send_many(trial);
@@ -157,7 +157,7 @@ static void close_too_late(struct trial *trial)
     require(trial, exs_close(trial->fd, 0, NULL, NULL) == -1 && errno == EBADF, "the socket is still there");
 }
 
-/* No time at all: what is pending is cut off at once. */
+/* SO_LINGER of 0 s: pending sends are aborted immediately. */
 static void close_cuts(struct trial *trial)
 {
     send_many(trial);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_connect (5.2.2). */
+/* connect.c - tests of exs_connect (5.2.2). */
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include "bodies.h"
 
-/* To trial.server with these flags and this socket; all else as the mode is. */
+/* Connects this socket to trial.server with these flags; the other arguments depend on the mode. */
 static int given(struct trial *trial, int fd, int flags)
 {
     return exs_connect(fd, (struct sockaddr *)&trial->server.storage, trial->server.length, flags, NULL,
@@ -17,7 +17,7 @@ static int connected(struct trial *trial)
     return done(trial, given(trial, trial->fd, trial->flags), EXS_EVT_CONNECT);
 }
 
-/* After an error that came before anything began, the same socket connects. */
+/* Checks that the socket can connect after a call that failed immediately. */
 static void still_connects(struct trial *trial)
 {
     peer_tell(trial, PEER_ACCEPT, 0);
@@ -171,7 +171,7 @@ static void timeout_usec(struct trial *trial)
     still_connects(trial);
 }
 
-/* A port that a TCP socket of ours holds, which listens and never answers, or does not even listen. */
+/* Sets trial.server to the port of a TCP socket, which listens and never answers, or does not listen. */
 static void occupy(struct trial *trial, bool listening)
 {
     resolve(trial, "0", &trial->server);
@@ -183,7 +183,7 @@ static void occupy(struct trial *trial, bool listening)
         broken(trial, "a TCP socket");
 }
 
-/* Does a real device have our address? Its ports are not TCP's. */
+/* Whether the address is that of an adapter, whose ports are independent of TCP's. */
 static bool is_a_real_devices(struct trial *trial)
 {
     char devices[64];
@@ -196,7 +196,7 @@ static bool is_a_real_devices(struct trial *trial)
     return strstr(devices, "rdma") != NULL;
 }
 
-/* Make of an address one on the same network that nobody has. */
+/* Changes an address to an unused one on the same network. */
 static void misdial(struct address *address)
 {
     if (address->storage.ss_family == AF_INET)

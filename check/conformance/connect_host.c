@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_connect_host and exs_blocking_connect_host: by numbers, and by what no name server is asked for. */
+/* connect_host.c - tests of exs_connect_host and exs_blocking_connect_host, with numeric addresses and with names that
+ * are resolved without a name server. */
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -9,7 +10,7 @@ struct name {
     char host[NI_MAXHOST + 1], service[NI_MAXSERV + 1];
 };
 
-/* trial.server, in numbers. */
+/* Returns host and service of trial.server as numbers. */
 static struct name name_of(struct trial *trial)
 {
     struct name name;
@@ -91,7 +92,7 @@ static void bound(struct trial *trial)
     outcome(trial, given(trial, trial->fd, "127.0.0.1", "1", trial->flags));
 }
 
-/* This host and service, which can't be meant. */
+/* Calls the function with an invalid host or service, and checks that the socket can then connect. */
 static void unmeant(struct trial *trial, const char *host, const char *service)
 {
     outcome(trial, given(trial, trial->fd, host, service, trial->flags));
@@ -134,7 +135,7 @@ static void family(struct trial *trial)
     outcome(trial, given(trial, fd, "::1", "1", trial->flags));
 }
 
-/* The system's files know of none such. */
+/* A service that is not in the system's files. */
 static void service_unknown(struct trial *trial)
 {
     ok_server(trial);
@@ -145,7 +146,7 @@ static void service_unknown(struct trial *trial)
     still_connects(trial);
 }
 
-/* A part of a name is no longer than 63 bytes, so no name server is asked. */
+/* A label of a name has at most 63 bytes; a longer one is refused without asking a name server. */
 #define PART "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 #define UNKNOWN_HOST PART PART
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_qdequeue (5.2.8). */
+/* dequeue.c - tests of exs_qdequeue (5.2.8). */
 #include "bodies.h"
 
 static const struct timeval at_once;
@@ -34,7 +34,7 @@ static void qdequeue_null(struct trial *trial)
     outcome(trial, exs_qdequeue(NULL, &event, 1, &at_once));
 }
 
-/* A queue that an event waits on, so that a call that should fail could take it. */
+/* Returns a queue with an event, so that a test notices if a call that must fail removes the event. */
 static exs_qhandle_t with_event(struct trial *trial)
 {
     ok_init(trial);
@@ -108,7 +108,7 @@ static void qdequeue_timeout_usec_negative(struct trial *trial)
     refused(trial, &event, 1, &impossible);
 }
 
-/* Three events owed: two and one are taken, then none. */
+/* Three events: the calls return two, one, and none. */
 static void qdequeue(struct trial *trial)
 {
     static const struct timeval patience = {.tv_sec = PATIENCE};
@@ -191,5 +191,5 @@ static const struct row rows[] = {
     {16, ECHILD, "exs_qdequeue(qh, evtvec, 1, to) [in a forked child]", BOTH, OURS, qdequeue_forked, NULL},
 };
 static const char *const needs[] = {"exs_init", "exs_qcreate", "exs_socket",
-                                    NULL}; /* whose close gives events */
+                                    NULL}; /* closing sockets gives events */
 const struct group group_qdequeue = {"exs_qdequeue", "5.2.8", needs, ROWS(rows)};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_qfd, exs_qpoll, exs_qprepare, and what can't fail: exs_strevent, exs_version_string, exs_errmsg. */
+/* descriptor.c - tests of exs_qfd, exs_qpoll, exs_qprepare, and of functions that cannot fail: exs_strevent,
+ * exs_version_string, exs_errmsg. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@ static const char *const init_alone[] = {"exs_init", NULL};
 
 static const char *const qfd_needs[] = {"exs_init", "exs_qcreate", "exs_qdequeue", NULL};
 
-/* The function of the group, which are all called with a queue. */
+/* Calls the function of the group with this queue. */
 static long call(const struct trial *trial, exs_qhandle_t queue)
 {
     static exs_event_t event;
@@ -70,7 +71,7 @@ static void same_each_time(struct trial *trial)
     no_event(trial, queue);
 }
 
-/* Readable while an event waits, however often it is asked, and not when it was taken. */
+/* The descriptor is readable while the queue has an event, in each poll(2), and not after the event was removed. */
 static void tells(struct trial *trial)
 {
     exs_event_t event;
@@ -146,7 +147,7 @@ static void poll_empty(struct trial *trial)
     require(trial, count == 0, "an empty queue gave an event");
 }
 
-/* The event of a receive, whose byte is on its way. */
+/* Gets the event of a receive whose byte is in flight. */
 static void find_event(struct trial *trial, int microseconds)
 {
     struct pollfd watched = {.events = POLLIN};
@@ -225,7 +226,7 @@ const struct group group_qpoll = {"exs_qpoll", NULL, qfd_needs, ROWS(qpoll_rows)
 
 /* ---- exs_qprepare --------------------------------------------------------------------------------------- */
 
-/* With a receive in progress, whose event then comes, and changes nothing else. */
+/* Calls the function with a receive pending, whose event then arrives. */
 static void prepare(struct trial *trial)
 {
     ok_connected(trial);

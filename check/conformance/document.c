@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The table as names, as a list (-l, -t), and as a page of documentation (--markdown). */
+/* document.c - prints the table as a list (-l, -t) or as a page of documentation (--markdown). */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include "conformance.h"
 
-/* The errnos of the table, by name. */
+/* Returns the name of an errno of the table. */
 static const char *errno_name(int error)
 {
 #define NAME(error)                                                                                            \
@@ -82,7 +82,7 @@ static int count(const struct group *group, enum origin origin)
     return rows;
 }
 
-/* The numbers of the thesis's own tests: "1, 3-5". */
+/* Prints the numbers of the thesis's tests: "1, 3-5". */
 static void numbers(const struct group *group)
 {
     const char *before = "";
@@ -124,7 +124,7 @@ static void overview(void)
            sum[THESIS] + sum[UNIMPLEMENTED] + sum[OURS]);
 }
 
-/* Text for a cell: a bar would end it. */
+/* Prints the text of a table cell. A bar is escaped, because it would end the cell. */
 static void cell(const char *text)
 {
     for (; *text != 0; text++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a test asks of an event queue: this event and no other, or none. */
+/* events.c - checks the events of a queue: a certain event, or none. */
 #include <poll.h>
 #include <stdio.h>
 #include "trial.h"
@@ -21,7 +21,7 @@ exs_event_t ok_event(struct trial *trial, exs_qhandle_t queue, int type, void *a
     return event;
 }
 
-/* Is the queue's descriptor readable? Internal traffic may make it so until the next exs_qdequeue. */
+/* Whether the queue's descriptor is readable. Internal traffic may make it readable until the next exs_qdequeue(). */
 static bool readable(struct trial *trial, exs_qhandle_t queue)
 {
     struct pollfd watched = {.fd = exs_qfd(queue), .events = POLLIN};

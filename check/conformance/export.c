@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_mexport and exs_munexport: what the peer of a connection may read and write, and no longer. */
+/* export.c - tests of exs_mexport and exs_munexport: memory that the peer of a connection may read and write. */
 #include "bodies.h"
 
 #define PART 1000 /* bytes of trial.buffer that are exported */
@@ -11,7 +11,7 @@ static exs_mhandle_t ok_region(struct trial *trial, int flags)
     return ok_mregister(trial, trial->buffer, BUFSIZE, flags);
 }
 
-/* The call that the row is about; one that failed has made no token, and keeps no region. */
+/* Makes the call of the row. A call that fails must not create a token or keep the region in use. */
 static void try(struct trial *trial, int fd, exs_mhandle_t region, void *at, size_t length, int access)
 {
     exs_token_t token, before;
@@ -184,7 +184,7 @@ static void after_reset(struct trial *trial)
     try(trial, trial->fd, region, trial->buffer, PART, EXS_REMOTE_READ);
 }
 
-/* The region stays until the right has gone. */
+/* Checks that the region cannot be deregistered before the export is revoked. */
 static void exports(struct trial *trial, size_t length, int access)
 {
     exs_mhandle_t region = ok_region(trial, 0);
@@ -227,7 +227,7 @@ static void only_received(struct trial *trial)
     with_access(trial, EXS_MRF_SEND_DISABLE, EXS_REMOTE_WRITE);
 }
 
-/* What is exported goes with the socket. */
+/* Closing the socket revokes its exports. */
 static void goes_with_the_socket(struct trial *trial)
 {
     exs_mhandle_t region = ok_region(trial, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_getstats and exs_getdevices. */
+/* getstats.c - tests of exs_getstats and exs_getdevices. */
 #include "bodies.h"
 
 static void uninitialized(struct trial *trial)

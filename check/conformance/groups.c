@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The table of groups (bodies.h has the list), and situations that tests of several groups need. */
+/* groups.c - the table of groups, from the list in bodies.h, and functions that tests of several groups use. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_init (5.2.3), exs_fini, which is ours, and exs_socket (5.3.11). */
+/* init.c - tests of exs_init (5.2.3), exs_fini, which is not in the thesis, and exs_socket (5.3.11). */
 #include <fcntl.h>
 #include <sys/resource.h>
 #include "bodies.h"
 
-/* Whatever else works: do calls still say that exs_init comes first? */
+/* Whether the library is initialized: otherwise calls fail with EPERM. */
 static bool initialized(void)
 {
     return exs_qfd(NULL) == -1 && errno != EPERM;
@@ -63,14 +63,14 @@ const struct group group_init = {"exs_init", "5.2.3", init_needs, ROWS(init_rows
 
 /* ---- exs_fini -------------------------------------------------------------------------------------------- */
 
-/* The last one. */
+/* The last exs_fini(), after which the library is not initialized. */
 static void ended(struct trial *trial)
 {
     outcome(trial, exs_fini());
     require(trial, exs_qfd(NULL) == -1 && errno == EPERM, "the library is still initialized");
 }
 
-/* One that says what is still there, and changes nothing. */
+/* An exs_fini() that fails because objects exist, and changes nothing. */
 static void not_ended(struct trial *trial)
 {
     outcome(trial, exs_fini());
@@ -170,7 +170,7 @@ const struct group group_fini = {"exs_fini", NULL, fini_needs, ROWS(fini_rows)};
 
 /* ---- exs_socket ------------------------------------------------------------------------------------------ */
 
-/* One body for every family, type and protocol: the row's number says which. */
+/* One body for all combinations of family, type and protocol. The row's number selects them. */
 struct kind {
     int family, type, protocol;
 };

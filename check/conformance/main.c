@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs-conformance: run the groups in order, each only where the functions that it needs work. */
+/* main.c - exs-conformance: runs the groups in order, each only if the functions that it needs work. */
 #include <stdio.h>
 #include <string.h>
 #include "conformance.h"
 
 enum health { UNKNOWN, WORKS, FAILS };
 
-/* One for each group: does its first test of success pass, and if not, why. */
+/* For each group: whether its first test that expects success has passed, and if not, why. */
 static struct {
     enum health health;
     char why[260];
@@ -41,7 +41,7 @@ static void note_health(const struct options *options, const struct group *group
              row->number, verdict->reason);
 }
 
-/* NULL, or why the group can't be run: what it needs, or what that needs, does not work. */
+/* Returns NULL, or the reason why the group cannot be run: a direct or indirect prerequisite does not work. */
 static const char *obstacle(const struct options *options, const struct group *group)
 {
     for (int i = 0; group->prerequisite[i] != NULL; i++) {
@@ -64,7 +64,7 @@ static const char *obstacle(const struct options *options, const struct group *g
     return NULL;
 }
 
-/* False when -x says to stop. */
+/* Runs the tests of a group. Returns false if the program must stop because of -x. */
 static bool run_group(const struct options *options, const struct group *group, struct report *report)
 {
     const char *why = obstacle(options, group);

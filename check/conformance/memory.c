@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_mregister (5.2.5) and exs_mderegister (5.2.4). */
+/* memory.c - tests of exs_mregister (5.2.5) and exs_mderegister (5.2.4). */
 #include <sys/mman.h>
 #include <unistd.h>
 #include "bodies.h"

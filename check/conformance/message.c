@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_sendmsg and exs_recvmsg, and their blocking forms: one set of bodies for whichever call. */
+/* message.c - tests of exs_sendmsg, exs_recvmsg and their blocking forms, with one set of bodies for all. */
 #include "bodies.h"
 
 #define PIECES 3
 
-struct call { /* what differs from a correct call */
+struct call { /* arguments of a call, changed by the body */
     int fd;
     exs_msghdr_t *message;
     int flags; /* added to those of the mode */
@@ -22,7 +22,7 @@ static int event_type(const struct trial *trial)
     return sends(trial) ? EXS_EVT_SENDMSG : EXS_EVT_RECVMSG;
 }
 
-/* All of the buffer: a little, nothing, and the rest. */
+/* Sets correct arguments: the whole buffer in elements of a few bytes, of none, and of the rest. */
 static void correct(struct trial *trial, struct call *call)
 {
     if (sends(trial))
@@ -33,7 +33,7 @@ static void correct(struct trial *trial, struct call *call)
     call->pieces[2] = (exs_iovec_t){.exs_base = trial->buffer + 100, .exs_length = BUFSIZE - 100};
 }
 
-/* The call that the row's group is about. */
+/* Calls the function of the row's group. */
 static ssize_t do_call(struct trial *trial, const struct call *call)
 {
     if (trial->group == &group_blocking_sendmsg)
@@ -45,7 +45,7 @@ static ssize_t do_call(struct trial *trial, const struct call *call)
     return exs_recvmsg(call->fd, call->message, trial->flags | call->flags, trial->queue, trial);
 }
 
-/* MSG_TRUNC and EXS_EOF, of the receive that is done. */
+/* Returns MSG_TRUNC and EXS_EOF of the completed receive. */
 static int flags_told(const struct trial *trial, const struct call *call)
 {
     return trial->flags & EXS_BLOCK ? call->own.exs_msg_flags : trial->event_flags;
@@ -97,7 +97,7 @@ static void listener(struct trial *trial)
     outcome(trial, do_call(trial, &call));
 }
 
-/* ---- One thing is wrong ---------------------------------------------------------------------- */
+/* ---- One argument is wrong ------------------------------------------------------------------- */
 
 static void with_queue(struct trial *trial, exs_qhandle_t queue)
 {
@@ -171,7 +171,7 @@ static void peek_at_nothing(struct trial *trial)
     with_flags(trial, MSG_PEEK | MSG_DONTWAIT);
 }
 
-/* The peer has no room, since it was filled; or nothing has come, and then what has is received. */
+/* Send: the peer's buffer is full. Receive: no data have arrived; data that then arrive are received. */
 static void dont_wait(struct trial *trial)
 {
     static unsigned char many[3000000];
@@ -282,13 +282,13 @@ static void piece_flags(struct trial *trial)
     with_piece(trial, (exs_iovec_t){.exs_flags = EXS_SHUT_WR});
 }
 
-/* With the others it would come to less than nothing. */
+/* An element so long that the sum of all lengths overflows. */
 static void piece_too_long(struct trial *trial)
 {
     with_piece(trial, (exs_iovec_t){.exs_base = trial->buffer, .exs_length = SIZE_MAX});
 }
 
-/* Each is no longer than may be. */
+/* Each element has a valid length, but their sum is too large. */
 static void all_too_long(struct trial *trial)
 {
     with_piece(trial, (exs_iovec_t){.exs_base = trial->buffer, .exs_length = EXS_MSG_MAX});
@@ -352,7 +352,7 @@ static void after_reset(struct trial *trial)
     outcome(trial, do_call(trial, &call));
 }
 
-/* ---- Nothing is wrong ------------------------------------------------------------------------ */
+/* ---- Correct calls --------------------------------------------------------------------------- */
 
 static void sent(struct trial *trial, const struct call *call)
 {
@@ -436,7 +436,7 @@ static void at_end(struct trial *trial)
     require(trial, flags_told(trial, &call) == EXS_EOF, "it is not told by EXS_EOF alone");
 }
 
-/* The rest of a message is lost, and said to be. */
+/* The rest of a message that is too long is discarded, which is reported by MSG_TRUNC. */
 static void too_long_a_message(struct trial *trial)
 {
     struct call call;
@@ -458,7 +458,7 @@ static void too_long_a_message(struct trial *trial)
     require(trial, got == 7 && flags_told(trial, &call) == 0, "the next message is not whole");
 }
 
-/* What is here is seen, and then received. */
+/* MSG_PEEK returns the data that have arrived; they can then be received. */
 static void peek(struct trial *trial)
 {
     struct call call;
@@ -490,7 +490,7 @@ static void unsignaled(struct trial *trial)
     no_event(trial, trial->queue);
 }
 
-/* Nothing on a stream, and yet an event. */
+/* A transfer of 0 bytes on a stream also has an event. */
 static void nothing(struct trial *trial)
 {
     struct call call;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* message_rows.h - the rows of message.c, whose bodies it names. */
+/* message_rows.h - the rows of message.c, which contains their bodies. */
 
 #define SENDMSG(fd, message, flags, qh) "exs_sendmsg(" fd ", " message ", " flags ", " qh ", ah)"
 #define GOOD_SENDMSG SENDMSG("fd", "&message", "flags", "qh")

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_getsockname, exs_getpeername, exs_getdevice and exs_fcntl: what a socket is, asked without waiting. */
+/* names.c - tests of exs_getsockname, exs_getpeername, exs_getdevice and exs_fcntl. */
 #include <fcntl.h>
 #include "bodies.h"
 
 static const char *const names_need[] = {"exs_init",   "exs_socket",  "exs_bind",
                                          "exs_listen", "exs_connect", NULL};
 
-/* ---- What several have in common ------------------------------------------------------------------------ */
+/* ---- Common functions ----------------------------------------------------------------------------------- */
 
-/* The call that the row is about, with arguments that are right but for the socket. */
+/* Makes the call of the row with this socket and otherwise correct arguments. */
 static void ask(struct trial *trial, int fd)
 {
     const char *function = trial->group->function;
@@ -94,7 +94,7 @@ static void no_length(struct trial *trial)
     outcome(trial, get_name(trial, &address.storage, NULL));
 }
 
-/* It fits. */
+/* Gets the address with a buffer that is large enough. */
 static struct address named(struct trial *trial)
 {
     struct address address = {.length = sizeof(address.storage)};
@@ -132,7 +132,7 @@ static void bound(struct trial *trial)
     require(trial, memcmp(&address.storage, &wanted.storage, address.length) == 0, "it is another address");
 }
 
-/* What the one end calls itself the other calls its peer. */
+/* The local address of one end is the peer's address of the other. */
 static void accepted(struct trial *trial)
 {
     struct address address;
@@ -160,7 +160,7 @@ static void connected(struct trial *trial)
         require(trial, *port_of(&address) != 0, "it has port 0");
 }
 
-/* What fits is there, no byte more, and the length is the whole one. */
+/* The buffer is too short: it contains the bytes that fit, and the length is that of the whole address. */
 static void cut_off(struct trial *trial)
 {
     struct address whole = {.length = sizeof(whole.storage)}, part;
@@ -220,7 +220,7 @@ static void device_size_0(struct trial *trial)
     require(trial, strcmp(name, "?") == 0, "a call that failed has written");
 }
 
-/* Room for the name, and for its zero or not. */
+/* A buffer for the name without its terminating 0, plus `more` bytes. */
 static void device_fits(struct trial *trial, size_t more)
 {
     char name[64], again[64];
@@ -242,7 +242,7 @@ static void device_too_long(struct trial *trial)
     device_fits(trial, 0);
 }
 
-/* Of EXS_DEVICE's words, with commas between. */
+/* A listener's devices are named as in EXS_DEVICE, separated by commas. */
 static void device_listening(struct trial *trial)
 {
     char kinds[64];
@@ -291,7 +291,7 @@ static void command_lock(struct trial *trial)
     with_command(trial, F_SETOWN, 1);
 }
 
-/* What F_GETFL says after F_SETFL. */
+/* Checks the result of F_GETFL after F_SETFL. */
 static void flags_are(struct trial *trial, int set, int then)
 {
     ok_connected(trial);

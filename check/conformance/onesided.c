@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_rread and exs_rwrite, in memory that the peer exported; what they take is the same but for the direction.
- */
+/* onesided.c - tests of exs_rread and exs_rwrite with memory that the peer has exported. Both take the same arguments
+ * and differ in the direction. */
 #include <stdio.h>
 #include <sys/mman.h>
 #include "bodies.h"
 #include "onesided_rows.h"
 
-#define EXPORTED 1000 /* bytes, of pattern(), at the peer */
+#define EXPORTED 1000 /* bytes of pattern() that the peer exports */
 
 static bool reads(const struct trial *trial)
 {
     return strcmp(trial->group->function, "exs_rread") == 0;
 }
 
-/* A call with arguments that are right, but for what the body changes. */
+/* Correct arguments of a call, which a body may change. */
 struct call {
     int fd;
     void *buffer;
@@ -43,7 +43,7 @@ static struct call right(struct trial *trial, const exs_token_t *token)
                          .queue = trial->queue};
 }
 
-/* The call that the row is about. */
+/* Makes the call of the row. */
 static void try(struct trial *trial, const struct call *call)
 {
     ssize_t result = make(trial, call);
@@ -51,7 +51,7 @@ static void try(struct trial *trial, const struct call *call)
     outcome(trial, moved(trial, result, reads(trial) ? EXS_EVT_RREAD : EXS_EVT_RWRITE));
 }
 
-/* A peer that has exported with these rights. */
+/* Connects to a peer that exports memory with these rights. Returns the token. */
 static exs_token_t ok_exported_for(struct trial *trial, int access)
 {
     ok_connected(trial);
@@ -219,7 +219,7 @@ static void token_damaged(struct trial *trial)
     try(trial, &call);
 }
 
-/* What this end gives to the peer is no right of its own. */
+/* A token of this end's own export is invalid here. */
 static void token_own(struct trial *trial)
 {
     exs_token_t token;
@@ -335,7 +335,7 @@ static void after_reset(struct trial *trial)
     try(trial, &call);
 }
 
-/* The device of the peer refuses, and that is the connection's end. */
+/* The peer has revoked the export: its device refuses the access, and the connection fails. */
 static void taken_back(struct trial *trial)
 {
     exs_token_t token = ok_exported(trial);
@@ -347,9 +347,10 @@ static void taken_back(struct trial *trial)
     try(trial, &call);
 }
 
-/* ---- Done ----------------------------------------------------------------------------------------------- */
+/* ---- Successful calls ----------------------------------------------------------------------------------- */
 
-/* Bytes from `offset` on are what the peer has there, or has them now and around them what it had. */
+/* Checks that the bytes at call->offset were read; or that they were written, and the peer's other bytes are
+ * unchanged. */
 static void moves(struct trial *trial, struct call *call)
 {
     unsigned char there[EXPORTED];
@@ -411,7 +412,7 @@ static void ok_seqpacket(struct trial *trial)
     ok_all(trial);
 }
 
-/* The end of the stream is none of one-sided operations. */
+/* One-sided operations are possible after the stream was shut down. */
 static void ok_shut_down(struct trial *trial)
 {
     exs_token_t token = ok_exported(trial);
@@ -422,7 +423,7 @@ static void ok_shut_down(struct trial *trial)
     moves(trial, &call);
 }
 
-/* No event, and a send that was started behind it tells that it is done. */
+/* There is no event. The completion of a later send implies that the operation is complete. */
 static void unsignaled(struct trial *trial, bool names_queue)
 {
     exs_token_t token = ok_exported(trial);

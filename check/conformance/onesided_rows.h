@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* onesided_rows.h - the rows that exs_rread and exs_rwrite have in common; onesided.c has the bodies. */
+/* onesided_rows.h - the common rows of exs_rread and exs_rwrite; onesided.c contains their bodies. */
 
 #define CALL(function, fd, buffer, length, token, offset, flags, qh, mh)                                       \
     function "(" fd ", " buffer ", " length ", " token ", " offset ", " flags ", " qh ", ah, " mh ")"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The command line: the thesis's options (appendix A, 4.1), each in small and in capitals, and a few of ours.
- */
+/* options.c - the command line: the thesis's options (appendix A, 4.1), each in lower and upper case, and some more. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +47,7 @@ static void usage(FILE *stream)
         stream);
 }
 
-/* A number of 1 or more at the start of *text, which is moved behind it; 0 when there is none. */
+/* Parses a number of 1 or more at *text, and moves *text after it. Returns 0 if there is none. */
 static int number(const char **text)
 {
     char *end;
@@ -102,7 +101,7 @@ bool options_want_group(const struct options *options, const struct group *group
     return options->functions == 0;
 }
 
-/* Every range names a test of the functions that were asked for. */
+/* Whether each range contains a test of the selected functions. */
 static bool ranges_exist(const struct options *options)
 {
     for (int r = 0; r < options->ranges; r++) {
@@ -118,7 +117,7 @@ static bool ranges_exist(const struct options *options)
     return true;
 }
 
-/* ADDRESS:PORT, taken apart where it stands. */
+/* Splits ADDRESS:PORT in place. */
 static bool set_peer(struct options *options, char *text)
 {
     char *colon = strrchr(text, ':');
@@ -202,7 +201,7 @@ bool options_parse(struct options *options, int argc, char **argv, int *status)
             usage(stdout);
             return false;
         }
-        if (option == '?') /* getopt_long has said why */
+        if (option == '?') /* getopt_long() has printed the error */
             return wrong("this option", status);
         if (!set_option(options, option))
             return wrong(optarg, status);

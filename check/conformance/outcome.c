@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What came of the call that a test is about, against its row; and that an error changed nothing. */
+/* outcome.c - compares the result of the tested call with the row, and checks that a failed call has changed
+ * nothing. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -32,7 +33,7 @@ void require(struct trial *trial, bool holds, const char *what)
         fail(trial, "%s", what);
 }
 
-/* A byte each way arrives, and it alone: the call that failed has sent nothing and takes nothing. */
+/* Checks that a byte in each direction arrives, and no other: the failed call has neither sent nor received. */
 static void still_carries(struct trial *trial)
 {
     unsigned char there = 0xa5, back = 0, sent_back;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The peer: a process that makes blocking calls as it is told, one at a time, and answers what came of each. */
+/* peer.c - the peer: a process that receives orders, executes each by a blocking call, and answers with the result. */
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -7,12 +7,12 @@
 #include <unistd.h>
 #include "trial.h"
 
-#define CHUNK 65536 /* bytes at a time */
+#define CHUNK 65536 /* bytes of a send or receive */
 
-struct peer {   /* the peer process's own */
+struct peer {   /* state of the peer's process */
     int orders; /* socket to the test's process */
     int family, listener, fd;
-    unsigned char *exported; /* NULL: nothing ever was */
+    unsigned char *exported; /* NULL: nothing was exported */
     size_t exported_length;  /* bytes */
     exs_token_t token;
 };
@@ -66,7 +66,7 @@ static long send_bytes(struct peer *peer, size_t count)
     return sent;
 }
 
-/* Receive this many bytes, or until the end. */
+/* Receives this number of bytes, or until the end of the stream. */
 static long receive_bytes(struct peer *peer, size_t count, struct peer_answer *answer)
 {
     unsigned char *buffer = malloc(CHUNK);
@@ -85,7 +85,7 @@ static long receive_bytes(struct peer *peer, size_t count, struct peer_answer *a
     return got;
 }
 
-/* One piece of memory in its life. */
+/* Exports memory. A peer exports only once. */
 static long export_bytes(struct peer *peer, const struct peer_order *order, struct peer_answer *answer)
 {
     peer->exported = malloc(order->count);
@@ -164,7 +164,7 @@ void peer_start(struct trial *trial)
     if (trial->peer_pid < 0)
         broken(trial, "fork");
     if (trial->peer_pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* the test's process may crash: that is what it is for */
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* the test's process may crash */
         close(ends[0]);
         peer_serve(ends[1]);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_poll: what it refuses, what it says of sockets in each state and of other descriptors, and what ends it.
- */
+/* poll.c - tests of exs_poll: errors, results for sockets in each state and for other descriptors, and its end by a
+ * cancel or a close. */
 #include <unistd.h>
 #include "bodies.h"
 
@@ -8,7 +8,7 @@ static const char *const poll_needs[] = {"exs_init", "exs_socket", "exs_connect"
 
 static const struct timeval at_once = {0}, soon = {.tv_usec = 20000};
 
-struct call { /* what differs from a correct call */
+struct call { /* arguments of a call, changed by the body */
     exs_pollfd_t *fds;
     int count, flags; /* added to those of the mode */
     const struct timeval *timeout;
@@ -24,7 +24,7 @@ static exs_pollfd_t polled(int fd, short events)
     return (exs_pollfd_t){.exs_fd = fd, .exs_events = events, .exs_revents = -1};
 }
 
-/* How many are ready: its result in blocking mode, else its event's. */
+/* Returns the number of ready descriptors: the result in blocking mode, otherwise that of the event. */
 static int ready(struct trial *trial, int result)
 {
     if (result < 0 || trial->flags & EXS_BLOCK)
@@ -35,7 +35,7 @@ static int ready(struct trial *trial, int result)
     return event.exs_evt_union.exs_evt_poll.exs_evt_ready;
 }
 
-/* One descriptor, for these events, has these. */
+/* Polls one descriptor for `events`, and checks that the result is `revents`. */
 static void has(struct trial *trial, int fd, short events, const struct timeval *timeout, short revents)
 {
     exs_pollfd_t one = polled(fd, events);
@@ -140,11 +140,11 @@ static void no_descriptor(struct trial *trial)
     ok_connected(trial);
     one = polled(trial->fd, EXS_POLLIN);
     use_up_descriptors(trial);
-    trial->connected = false; /* to look whether it is needs some */
+    trial->connected = false; /* checking the connection would need descriptors */
     outcome(trial, do_call(trial, &(struct call){.fds = &one, .count = 1, .timeout = &soon}));
 }
 
-/* ---- What is ready -------------------------------------------------------------------------------------- */
+/* ---- Ready descriptors ---------------------------------------------------------------------------------- */
 
 static void writable(struct trial *trial)
 {
@@ -163,7 +163,7 @@ static void readable(struct trial *trial)
 static void at_end(struct trial *trial)
 {
     ok_connected(trial);
-    trial->connected = false; /* one way only */
+    trial->connected = false; /* usable in one direction only */
     peer_do(trial, PEER_SHUTDOWN, 0);
     has(trial, trial->fd, EXS_POLLIN, NULL, EXS_POLLIN);
 }
@@ -210,7 +210,7 @@ static void time_over(struct trial *trial)
     has(trial, trial->fd, EXS_POLLIN, &soon, 0);
 }
 
-/* ---- What ends it ---------------------------------------------------------------------------- */
+/* ---- End of the call ------------------------------------------------------------------------- */
 
 static void cancelled(struct trial *trial)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_qstatus and exs_qmodify: the thesis's script has tests of these names, and its text nothing of them. */
+/* qattr.c - tests of exs_qstatus and exs_qmodify. The thesis's script has tests of these names, but its text does not
+ * describe them. */
 #include "bodies.h"
 
 static const char *const queue_needs[] = {"exs_init", "exs_qcreate", NULL};
@@ -22,7 +23,7 @@ static void qstatus(struct trial *trial)
             "a new queue is not empty");
 }
 
-/* A receive is in progress, and a close is done. */
+/* A receive is pending, and a close has completed. */
 static void qstatus_busy(struct trial *trial)
 {
     exs_qstatus_t status;
@@ -38,7 +39,7 @@ static void qstatus_busy(struct trial *trial)
     require(trial, status.exs_sockets == 1, "the connection does not live on the queue");
 }
 
-/* Two sockets that live on the queue, since they connect for it, and an accept for it of one that does not. */
+/* The queue owns two sockets, which connect on it, and has an accept of a listener that it does not own. */
 static void qstatus_several(struct trial *trial)
 {
     static exs_acceptaddr_t elements[2];
@@ -134,7 +135,7 @@ static bool has(exs_qhandle_t queue, const exs_qattr_t *values)
     return exs_qstatus(queue, &status) == 0 && memcmp(&status.exs_attr, values, sizeof(*values)) == 0;
 }
 
-/* What is refused is refused as a whole. */
+/* A refused call changes no attribute. */
 static void refused(struct trial *trial, int attributes, const exs_qattr_t *values)
 {
     const exs_qattr_t before = {.exs_depth = 5, .exs_wait = EXS_WAIT_ADAPTIVE, .exs_wait_us = 9};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_qcreate (5.2.6) and exs_qdelete (5.2.7). */
+/* queue.c - tests of exs_qcreate (5.2.6) and exs_qdelete (5.2.7). */
 #include "bodies.h"
 
 static const char *const init_needs[] = {"exs_init", NULL};
@@ -113,7 +113,7 @@ static void qdelete_twice(struct trial *trial)
     outcome(trial, exs_qdelete(queue));
 }
 
-/* A receive is in progress: the queue stays, and gets the event when the bytes come. */
+/* A receive is pending: the queue is not deleted, and gets the event when data arrive. */
 static void qdelete_busy(struct trial *trial)
 {
     unsigned char byte;
@@ -127,7 +127,7 @@ static void qdelete_busy(struct trial *trial)
     peer_hear(trial);
 }
 
-/* Another queue than the one that the socket lives on. */
+/* The receive is pending on a queue that does not own the socket. */
 static void qdelete_busy_elsewhere(struct trial *trial)
 {
     unsigned char byte;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_recv (5.2.9), exs_blocking_recv (5.3.5), exs_read (5.3.9): one set of bodies, for whichever call. */
+/* recv.c - tests of exs_recv (5.2.9), exs_blocking_recv (5.3.5) and exs_read (5.3.9), with one set of bodies for
+ * all. */
 #include <fcntl.h>
 #include "bodies.h"
 
-struct receive { /* what differs from a correct call */
+struct receive { /* arguments of a call, changed by the body */
     int fd;
     void *buffer;
     size_t length; /* bytes */
@@ -16,7 +17,7 @@ static struct receive correct(struct trial *trial)
     return (struct receive){.fd = trial->fd, .buffer = trial->buffer, .length = BUFSIZE};
 }
 
-/* The call that the row's group is about. */
+/* Calls the function of the row's group. */
 static ssize_t call(struct trial *trial, const struct receive *r)
 {
     if (trial->group == &group_read)
@@ -86,11 +87,11 @@ static void flag(struct trial *trial)
     ok_accepted(trial);
     struct receive receive = correct(trial);
 
-    receive.flags = MSG_OOB; /* here the thesis's, 2, is one */
+    receive.flags = MSG_OOB; /* the thesis's invalid flag, 2, is MSG_PEEK here */
     outcome(trial, call(trial, &receive));
 }
 
-/* What is here is seen, and then received. */
+/* MSG_PEEK returns the data that have arrived; they can then be received. */
 static void peek(struct trial *trial)
 {
     ok_accepted(trial);
@@ -117,7 +118,7 @@ static void peek_at_nothing(struct trial *trial)
     outcome(trial, call(trial, &receive));
 }
 
-/* Nothing has come; and then what has. */
+/* No data have arrived; data that then arrive are received. */
 static void dont_wait(struct trial *trial)
 {
     ok_accepted(trial);
@@ -199,7 +200,7 @@ static void not_connected_listener(struct trial *trial)
     outcome(trial, call(trial, &receive));
 }
 
-/* What the peer sends arrives whole. */
+/* Checks that all data of the peer arrive. */
 static void received(struct trial *trial, struct receive *receive)
 {
     unsigned char expected[BUFSIZE];
@@ -244,7 +245,7 @@ static void ok_region(struct trial *trial)
     received(trial, &receive);
 }
 
-/* The orderly end: 0 bytes. */
+/* At the end of the stream the result is 0 bytes. */
 static void at_end(struct trial *trial)
 {
     ok_accepted(trial);
@@ -259,7 +260,8 @@ static void at_end(struct trial *trial)
             "the event has not EXS_EOF alone");
 }
 
-/* The rest of a message is lost, and said to be: by the event; who blocks has exs_recvmsg for that. */
+/* The rest of a message that is too long is discarded, which the event reports. A blocking program can use exs_recvmsg
+ * to detect it. */
 static void too_long_a_message(struct trial *trial)
 {
     trial->type = SOCK_SEQPACKET;
@@ -334,7 +336,7 @@ static void nonblocking_read(struct trial *trial)
 
     ok_connected(trial);
     require(trial, exs_fcntl(trial->fd, F_SETFL, O_NONBLOCK) == 0, "it can't be set");
-    trial->connected = false; /* what checks that it still works would wait */
+    trial->connected = false; /* the check that it still works would block */
     outcome(trial, exs_read(trial->fd, &byte, 1));
 }
 

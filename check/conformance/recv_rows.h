@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* recv_rows.h - the rows of recv.c, whose bodies it names. */
+/* recv_rows.h - the rows of recv.c, which contains their bodies. */
 
 #define RECV(fd, buffer, length, flags, qh, mh)                                                                \
     "exs_recv(" fd ", " buffer ", " length ", " flags ", " qh ", ah, " mh ")"

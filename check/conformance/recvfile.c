@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_recvfile and exs_blocking_recvfile: what is filled, what only they refuse, and the rows. */
+/* recvfile.c - tests of exs_recvfile and exs_blocking_recvfile: received files, and errors of these functions only. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -64,9 +64,9 @@ static void region_disabled(struct trial *trial)
     outcome(trial, file_call(trial, &element, 1, 0));
 }
 
-/* ---- Filled -------------------------------------------------------------------------------------------- */
+/* ---- Received files ------------------------------------------------------------------------------------ */
 
-/* What the peer sends, of pattern(), fills these elements. */
+/* Checks that the peer's data, pattern(), are received into these elements. */
 static void filled_by(struct trial *trial, exs_xferfile_t *vector, int count, size_t length)
 {
     peer_tell(trial, PEER_SEND, length);
@@ -77,7 +77,8 @@ static void filled_by(struct trial *trial, exs_xferfile_t *vector, int count, si
     require(trial, bytes == (ssize_t)length, "the number of bytes received is wrong");
 }
 
-/* At this place the file has so many bytes of pattern(), from byte `first` of it on, and it ends at `end`. */
+/* Checks that the file contains `length` bytes of pattern(), from its byte `first`, at this offset; and that the file
+ * ends at `end`. */
 static void has(struct trial *trial, int file, off_t offset, size_t first, size_t length, off_t end)
 {
     unsigned char expected[BUFSIZE], bytes[BUFSIZE];
@@ -147,7 +148,8 @@ static void ok_vector(struct trial *trial)
             "the memory does not have what the peer sent");
 }
 
-/* As much of it as a file may have is there, and the rest for the next receive; no signal tells of it. */
+/* The limit on file sizes: the file contains the bytes that fit, the next receive gets the rest, and there is no
+ * SIGXFSZ. */
 static void limited(struct trial *trial)
 {
     const struct rlimit limit = {FILE_SIZE / 2, FILE_SIZE / 2};
@@ -171,7 +173,7 @@ static void limited(struct trial *trial)
     outcome(trial, bytes);
 }
 
-/* Without a length: what comes before the end. */
+/* Without a length the file contains all data up to the end of the stream. */
 static void ok_end(struct trial *trial)
 {
     int file = file_of(trial, 0);

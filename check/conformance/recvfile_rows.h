@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* recvfile_rows.h - the rows of recvfile.c, whose bodies it names; or they are those of exs_sendfile. */
+/* recvfile_rows.h - the rows of recvfile.c. Their bodies are in recvfile.c, or are those of exs_sendfile. */
 
 #define RECVFILE(fd, vector, count, flags, qh)                                                                 \
     "exs_recvfile(" fd ", " vector ", " count ", " flags ", " qh ", ah)"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The peer on another machine: the same orders and answers (peer.c), by TCP instead of a socket pair. */
+/* remote.c - a peer on another host: the same orders and answers as in peer.c, over TCP instead of a socket pair. */
 #include <netdb.h>
 #include <poll.h>
 #include <signal.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include "trial.h"
 
-/* A socket that is connected to, or with passive listens at, this address; -1 and errno. */
+/* Returns a TCP socket that is connected to this address or, if passive, listens on it; or -1 and errno. */
 static int open_tcp(const char *host, const char *port, bool passive)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = passive ? AI_PASSIVE : 0}, *found;
@@ -42,7 +42,7 @@ void remote_start(struct trial *trial)
         broken(trial, "connecting to the peer: start exs-conformance --serve there");
 }
 
-/* SIG_IGN: nobody asks how they end. */
+/* Sets the handler of SIGCHLD. SIG_IGN: exited children are reaped automatically. */
 static void on_child(void (*handler)(int))
 {
     struct sigaction action = {.sa_handler = handler};
@@ -50,8 +50,8 @@ static void on_child(void (*handler)(int))
     sigaction(SIGCHLD, &action, NULL);
 }
 
-/* A test that has ended, or wants its peer dead, closes the connection: then the peer is killed, whatever it
- * does. */
+/* Serves the connection of one test. The test closes the connection at its end, or to kill its peer: the peer is then
+ * killed. */
 static void attend(int orders)
 {
     struct pollfd gone = {.fd = orders, .events = POLLRDHUP};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reporting: a line of seven fields for each test, to the log and (failures, or all) to standard output; TAP in
- * their place; JUnit XML beside them. Nothing that differs from run to run is printed: two logs can be
- * compared.
+ * report.c - prints results: a line of seven fields for each test, to the log and (failures, or all) to standard
+ * output; or TAP instead; and JUnit XML in addition. The output contains nothing that differs from run to run, so two
+ * logs can be compared.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,9 +13,9 @@
 struct report {
     const struct options *options;
     FILE *log, *junit;
-    const struct group *group;                /* whose tests are being reported */
-    int group_passed, group_failed;           /* tests of it */
-    int passed, failed, errors, not_run, ran; /* tests; errors: ended by a signal or the time limit */
+    const struct group *group;                /* the current group */
+    int group_passed, group_failed;           /* tests of the group */
+    int passed, failed, errors, not_run, ran; /* tests; errors: ended by a signal or the timeout */
 };
 
 static const char *mode_name(const struct report *report)
@@ -58,7 +58,7 @@ struct report *report_open(const struct options *options)
     return report;
 }
 
-/* A line of our own to the log, and where it is wanted to standard output. */
+/* Prints a line to the log and, if `aloud`, to standard output. */
 static void say(struct report *report, bool aloud, const char *line)
 {
     fprintf(report->log, "%s\n", line);
@@ -69,7 +69,7 @@ static void say(struct report *report, bool aloud, const char *line)
     fflush(stdout);
 }
 
-/* The running tally of a group, when the next begins or the last ends. */
+/* Prints the sums of a group, before the next group or at the end. */
 static void tally(struct report *report, const struct group *next)
 {
     char line[120];
@@ -106,7 +106,7 @@ static void xml_text(FILE *file, const char *text)
     }
 }
 
-/* `kind` is "failure" or "error" with why, or NULL for a test that passed. */
+/* Prints a test as JUnit XML. kind: "failure" or "error", with the reason; or NULL if the test has passed. */
 static void junit_case(struct report *report, const struct group *group, const struct row *row,
                        const char *kind, const char *why)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Running one test in a process of its own, under a time limit, whatever it may do there. */
+/* runner.c - runs a test in a separate process, with a timeout. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -46,7 +46,7 @@ static void fail(struct verdict *verdict, const char *reason)
     snprintf(verdict->reason, sizeof(verdict->reason), "%s", reason);
 }
 
-/* How the process ended, where that says more than the verdict. */
+/* Fails the verdict if the process has exceeded its time, was killed, exited with an error, or reported nothing. */
 static void judge_end(struct verdict *verdict, bool in_time, int status)
 {
     char reason[100];
@@ -66,7 +66,7 @@ static void judge_end(struct verdict *verdict, bool in_time, int status)
     }
 }
 
-/* Wait until the process has ended, which closes its end of the pipe. */
+/* Waits until the process has exited, which closes its end of the pipe. Returns false on a timeout. */
 static bool ended(int pipe_end, int seconds)
 {
     struct pollfd end = {.fd = pipe_end, .events = POLLIN};

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_send (5.2.10), exs_blocking_send (5.3.6), exs_write (5.3.12): one set of bodies, for whichever call. */
+/* send.c - tests of exs_send (5.2.10), exs_blocking_send (5.3.6) and exs_write (5.3.12), with one set of bodies for
+ * all. */
 #include <stdlib.h>
 #include "bodies.h"
 
-struct send { /* what differs from a correct call */
+struct send { /* arguments of a call, changed by the body */
     int fd;
     const void *buffer;
     size_t length; /* bytes */
@@ -17,7 +18,7 @@ static struct send correct(struct trial *trial)
     return (struct send){.fd = trial->fd, .buffer = trial->buffer, .length = BUFSIZE};
 }
 
-/* The call that the row's group is about. */
+/* Calls the function of the row's group. */
 static ssize_t call(struct trial *trial, const struct send *s)
 {
     if (trial->group == &group_write)
@@ -92,7 +93,7 @@ static void flag(struct trial *trial)
     outcome(trial, call(trial, &send));
 }
 
-/* The peer has no room, since it was filled. */
+/* The peer's buffer is full. */
 static void dont_wait(struct trial *trial)
 {
     static unsigned char many[3000000];
@@ -103,7 +104,7 @@ static void dont_wait(struct trial *trial)
         trial, exs_send(trial->fd, many, sizeof(many), trial->flags | MSG_DONTWAIT, trial->queue, trial, NULL),
         EXS_EVT_SEND);
     require(trial, sent > 0 && sent < (ssize_t)sizeof(many), "not as much was sent as there is room for");
-    trial->connected = false; /* its room is used up */
+    trial->connected = false; /* the peer's buffer is full */
     outcome(trial, exs_send(trial->fd, many, 1, trial->flags | MSG_DONTWAIT, trial->queue, trial, NULL));
     require(trial, peer_do(trial, PEER_RECEIVE, (size_t)sent).count == (size_t)sent,
             "the peer received another number of bytes");
@@ -118,7 +119,7 @@ static void flag_receive(struct trial *trial)
     outcome(trial, call(trial, &send));
 }
 
-/* exs_write takes no flags: asked of exs_send. */
+/* exs_write() has no flags, so exs_send() is called. */
 static void unsignaled_block(struct trial *trial)
 {
     ok_connected(trial);
@@ -163,7 +164,7 @@ static void after_reset(struct trial *trial)
     correctly(trial);
 }
 
-/* The peer received exactly these bytes. */
+/* Checks that the peer has received exactly these bytes. */
 static void received(struct trial *trial, const struct peer_answer *answer, const void *buffer, size_t length)
 {
     require(trial, answer->count == length && answer->sum == sum_of(buffer, length, SUM_START),
@@ -225,7 +226,7 @@ static void no_signal_after_shutdown(struct trial *trial)
     outcome(trial, call(trial, &send));
 }
 
-/* No event on success. */
+/* A successful unsignaled send has no event. */
 static void unsignaled_to(struct trial *trial, exs_qhandle_t queue)
 {
     pattern(trial->buffer, BUFSIZE);
@@ -250,7 +251,7 @@ static void unsignaled_queue(struct trial *trial)
 
 #define MANY 1000
 
-/* More sends than there can be credits, before the peer receives anything. */
+/* More sends than the maximum of credits, before the peer receives. */
 static void many_sends(struct trial *trial)
 {
     long result = 0;
@@ -264,7 +265,7 @@ static void many_sends(struct trial *trial)
     no_event(trial, trial->queue);
 }
 
-/* One send that needs more credits than there can be. */
+/* A send that needs more credits than their maximum. */
 static void large_send(struct trial *trial)
 {
     struct send send = {.fd = trial->fd, .length = (size_t)MANY * BUFSIZE};

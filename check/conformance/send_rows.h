@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* send_rows.h - the rows of send.c, whose bodies it names. */
+/* send_rows.h - the rows of send.c, which contains their bodies. */
 
 #define QUEUED                                                                                                 \
     "EBUSY in the thesis. This library queues a send that finds no credits, or waits: it never fails."

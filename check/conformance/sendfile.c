@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_sendfile (5.2.11) and exs_blocking_sendfile (5.3.13): what is sent, and the rows. */
+/* sendfile.c - tests of exs_sendfile (5.2.11) and exs_blocking_sendfile (5.3.13): successful calls, and the rows. */
 #include <stdio.h>
 #include "sendfile.h"
 
@@ -39,9 +39,9 @@ exs_xferfile_t file_named(char *path)
     return (exs_xferfile_t){.exs_xfv_type = EXS_PATHVEC, .exs_xfv.exs_pathv.exs_path = path};
 }
 
-/* ---- Sent ---------------------------------------------------------------------------------------------- */
+/* ---- Successful calls ---------------------------------------------------------------------------------- */
 
-/* What the call moved, which blocking calls do not tell. */
+/* Checks the number of bytes sent, which blocking calls do not return. */
 static void finished(struct trial *trial, ssize_t result, size_t length)
 {
     bool tells = (trial->flags & EXS_BLOCK) == 0;
@@ -51,7 +51,7 @@ static void finished(struct trial *trial, ssize_t result, size_t length)
     require(trial, bytes == (tells ? (ssize_t)length : 0), "the number of bytes sent is wrong");
 }
 
-/* The peer received these pieces of pattern(), one behind the other. */
+/* Checks that the peer has received these pieces of pattern(), one after the other. */
 static void arrived(struct trial *trial, const struct peer_answer *answer, int times, size_t first,
                     size_t length)
 {
@@ -125,7 +125,7 @@ static void ok_twice(struct trial *trial)
     arrived(trial, &answer, 2, 0, FILE_SIZE);
 }
 
-/* Several elements, and the end of the stream behind the last. */
+/* Several elements, then the end of the stream. */
 static void ok_vector(struct trial *trial)
 {
     int file = file_of(trial, FILE_SIZE);

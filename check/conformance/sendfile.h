@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sendfile.h - the tests of exs_sendfile, exs_recvfile and their blocking forms, one set of bodies for
- * whichever call. */
+/* sendfile.h - common parts of the tests of exs_sendfile, exs_recvfile and their blocking forms, with one set of bodies
+ * for all. */
 #ifndef SENDFILE_H
 #define SENDFILE_H
 
@@ -8,9 +8,9 @@
 
 #define FILE_SIZE 3000 /* bytes */
 
-/* The call that the row's group is about, on trial.fd. */
+/* Calls the function of the row's group, on trial.fd. */
 ssize_t file_call(struct trial *trial, exs_xferfile_t *vector, int count, int flags);
-/* The one that takes a queue, with no flags but these. */
+/* Calls the form of the function that has a queue, with exactly these flags. */
 ssize_t file_call_on(struct trial *trial, exs_xferfile_t *vector, int count, int flags, exs_qhandle_t queue);
 
 /* Elements: a file from its start to its end, a range of it, or by its path. */
@@ -18,7 +18,7 @@ exs_xferfile_t file_whole(int file);
 exs_xferfile_t file_range(int file, off_t offset, size_t length, int flags);
 exs_xferfile_t file_named(char *path);
 
-/* Bodies of what is refused (sendfile_refused.c). */
+/* Bodies of calls that must fail (sendfile_refused.c). */
 void refuse_uninitialized(struct trial *trial);
 void refuse_uninitialized_bad(struct trial *trial);
 void refuse_not_connected(struct trial *trial);
@@ -46,7 +46,7 @@ void refuse_path_of_links(struct trial *trial);
 void refuse_path_without_descriptor(struct trial *trial);
 void refuse_read_only(struct trial *trial);
 void refuse_write_only(struct trial *trial);
-/* The file of the test, opened anew in this way. */
+/* Opens the file of the test again, with these flags. */
 int file_opened(struct trial *trial, int how);
 void refuse_long_path(struct trial *trial);
 void refuse_too_big(struct trial *trial);

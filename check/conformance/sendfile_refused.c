@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_sendfile, exs_recvfile and their blocking forms: what they refuse. */
+/* sendfile_refused.c - tests of exs_sendfile, exs_recvfile and their blocking forms: calls that must fail. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <unistd.h>
 #include "sendfile.h"
 
-/* Connected, and this one element refused. */
+/* Connects, and checks that a call with this element fails. */
 static void refused(struct trial *trial, exs_xferfile_t element)
 {
     ok_connected(trial);
@@ -46,7 +46,7 @@ void refuse_bad_fd(struct trial *trial)
     outcome(trial, file_call(trial, &element, 1, 0));
 }
 
-/* Enough good elements for every count. */
+/* Makes a call with this count and enough valid elements. */
 static void count(struct trial *trial, int elements)
 {
     exs_xferfile_t vector[EXS_XFV_MAX + 1];
@@ -201,7 +201,7 @@ void refuse_path_through_file(struct trial *trial)
     refused(trial, file_named("/proc/self/stat/exs"));
 }
 
-/* A link to itself. */
+/* A symbolic link to itself. */
 void refuse_path_of_links(struct trial *trial)
 {
     char path[40];

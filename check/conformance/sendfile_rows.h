@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sendfile_rows.h - the rows of sendfile.c, whose bodies it names. */
+/* sendfile_rows.h - the rows of sendfile.c, which contains their bodies. */
 
 #define SENDFILE(fd, vector, count, flags, qh)                                                                 \
     "exs_sendfile(" fd ", " vector ", " count ", " flags ", " qh ", ah)"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_setsockopt: the limits of what a receive, a send and an accept may take. */
+/* set_sockopt.c - tests of exs_setsockopt: timeouts of receives, sends and accepts, and other options. */
 #include <netinet/tcp.h>
 #include "bodies.h"
 
 static const char *const needs[] = {"exs_init", "exs_socket", "exs_getsockopt", "exs_recv", NULL};
 static const struct timeval shortly = {.tv_usec = 20000};
 
-#define MANY 3000000 /* bytes, more than the peer takes without a receive */
+#define MANY 3000000 /* bytes; more than the peer buffers without a receive */
 static unsigned char many[MANY];
 
 static bool is(const struct trial *trial, int option, struct timeval wanted)
@@ -18,7 +18,7 @@ static bool is(const struct trial *trial, int option, struct timeval wanted)
            held.tv_sec == wanted.tv_sec && held.tv_usec == wanted.tv_usec;
 }
 
-/* One that is wrong leaves what was set before. */
+/* Checks that a call that fails does not change the option. */
 static void refused(struct trial *trial, int level, int option, const void *value, socklen_t length)
 {
     const struct timeval before = {.tv_sec = 7};
@@ -110,7 +110,7 @@ static void times_out(struct trial *trial, ssize_t result, int type)
     require(trial, errno == ETIMEDOUT, "it ended with another errno than ETIMEDOUT");
 }
 
-/* And the next one, without a limit, receives what comes. */
+/* A receive with a timeout fails; the next one, without a timeout, receives data. */
 static void receive(struct trial *trial)
 {
     const struct timeval none = {0};
@@ -240,7 +240,7 @@ static void no_send_buffer(struct trial *trial)
     no_buffer(trial, SO_SNDBUF, -1);
 }
 
-/* One byte more than may be pending. */
+/* One byte more than the limit on pending sends. */
 static void send_buffer(struct trial *trial)
 {
     int size = MANY, on = 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Correct calls that set a test up, up to a connection; the test ends as failed when one of them fails. */
+/* setup.c - correct calls that prepare a test, up to a connection. If one fails, the test fails. */
 #include <netdb.h>
 #include <stdio.h>
 #include "trial.h"
@@ -11,7 +11,7 @@ static void resolve_name(struct trial *trial, const char *name, const char *port
     struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found;
 
     if (strcmp(name, "localhost") == 0)
-        name = NULL; /* loopback, even where no hosts file says so */
+        name = NULL; /* loopback, also without a hosts file */
     if (getaddrinfo(name, port, &hints, &found) != 0) {
         hints.ai_family = AF_INET6;
         if (getaddrinfo(name, port, &hints, &found) != 0)
@@ -115,7 +115,7 @@ int ok_accept(struct trial *trial)
     return element.exs_socket;
 }
 
-/* ---- From nothing to a connection ---------------------------------------------------------------------- */
+/* ---- Sequences of calls -------------------------------------------------------------------------------- */
 
 void ok_fresh(struct trial *trial)
 {

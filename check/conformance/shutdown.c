@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_shutdown (5.3.10). */
+/* shutdown.c - tests of exs_shutdown (5.3.10). */
 #include "bodies.h"
 
 static int given(struct trial *trial, int fd, int how, int flags, exs_qhandle_t queue)
@@ -65,7 +65,7 @@ static void listener(struct trial *trial)
     outcome(trial, given(trial, trial->fd, SHUT_RDWR, trial->flags, trial->queue));
 }
 
-/* The peer sees the end; nothing can be sent any more. */
+/* The peer receives the end of the stream; further sends fail. */
 static void both(struct trial *trial)
 {
     ok_connected(trial);
@@ -77,7 +77,7 @@ static void both(struct trial *trial)
     require(trial, exs_read(trial->fd, trial->buffer, 1) == 0, "reading has not ended");
 }
 
-/* The other direction goes on. */
+/* The other direction still works. */
 static void writing(struct trial *trial)
 {
     ok_connected(trial);
@@ -99,7 +99,7 @@ static void reading(struct trial *trial)
     peer_hear(trial);
 }
 
-/* What was sent before is delivered first. */
+/* Data that were sent before the shutdown are delivered first. */
 static void behind_data(struct trial *trial)
 {
     static unsigned char data[1 << 20];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_getsockopt: what the options of a socket are. */
+/* sockopt.c - tests of exs_getsockopt. */
 #include <limits.h>
 #include <stdlib.h>
 #include "bodies.h"
 
 static const char *const socket_needs[] = {"exs_init", "exs_socket", NULL};
 
-/* The call that the row is about, and the value that it must give. */
+/* Makes the call of the row, and checks the value of the option. */
 static void is(struct trial *trial, int option, int wanted)
 {
     int value = ~wanted;
@@ -17,7 +17,7 @@ static void is(struct trial *trial, int option, int wanted)
     require(trial, value == wanted, "the option has another value");
 }
 
-/* One that is wrong leaves what it was given. */
+/* Checks that a call that fails does not change its arguments. */
 static void refused(struct trial *trial, int fd, int level, int option, socklen_t length)
 {
     int value = 42;
@@ -94,10 +94,10 @@ static void error_reset(struct trial *trial)
     ok_connected(trial);
     ok_reset(trial);
     is(trial, SO_ERROR, ECONNRESET);
-    is(trial, SO_ERROR, ECONNRESET); /* it is broken for good */
+    is(trial, SO_ERROR, ECONNRESET); /* the error stays, because the connection is lost */
 }
 
-/* The end that the peer has made is none. */
+/* The peer's end of stream is not an error. */
 static void error_closed(struct trial *trial)
 {
     unsigned char byte;
@@ -110,13 +110,13 @@ static void error_closed(struct trial *trial)
 
     require(trial, got == 0, "the peer closed, and a receive does not end in order");
     peer_hear(trial);
-    for (int i = 0; i < 100 && got >= 0; i++) /* until the library knows that the connection is gone */
+    for (int i = 0; i < 100 && got >= 0; i++) /* until the library has detected that the connection is lost */
         got = moved(trial, exs_send(trial->fd, "x", 1, trial->flags, trial->queue, trial, NULL), EXS_EVT_SEND);
     require(trial, got < 0, "the peer has closed, and takes what is sent");
     is(trial, SO_ERROR, 0);
 }
 
-/* So much comes while nobody receives. */
+/* The number of bytes that arrive without a receive. */
 static void receive_buffer(struct trial *trial)
 {
     int size = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Correct calls that move bytes or end a connection, for setting a test up; and files to send. */
+/* transfer.c - correct calls that transfer data or end a connection, to prepare a test; and files to send. */
 #include <sys/mman.h>
 #include <unistd.h>
 #include "trial.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An echo server of C++20's coroutines: each connection is a function that reads as if it blocked, and all of
- * them are one thread's.
+/* An echo server with C++20 coroutines: each connection is a function that is written as if its calls blocked. All
+ * connections run in one thread.
  *
  * Build: c++ -std=c++20 coroutines.cc $(pkg-config --cflags --libs exs). Run: coroutines [PORT]. */
 #include <array>
@@ -14,11 +14,11 @@ namespace
 
 exs::detached echo(exs::queue &queue, exs::socket sock)
 {
-    std::array<char, 16384> buffer; /* in the frame, for as long as the connection lasts */
+    std::array<char, 16384> buffer; /* in the coroutine's frame, until the connection is closed */
 
     for (;;) {
         exs::completion got = co_await exs::async_recv(queue, sock, buffer);
-        if (got.error() || got.bytes() == 0) // or the orderly end
+        if (got.error() || got.bytes() == 0) // an error, or the end of the stream
             break;
         exs::const_buffer answer(buffer.data(), got.bytes());
         exs::completion sent = co_await exs::async_send(queue, sock, answer);

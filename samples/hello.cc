@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sends a text to an echo server, and prints the answer: C++17, with calls that block.
+/* Sends a text to an echo server, and prints the answer: C++17, with blocking calls.
  *
  * Build: c++ -std=c++17 hello.cc $(pkg-config --cflags --libs exs). Run: hello HOST PORT TEXT. */
 #include <cstdio>

@@ -7,7 +7,7 @@
 struct call { /* arguments of a call, changed by the body */
     int fd;
     exs_msghdr_t *message;
-    int flags; /* added to those of the mode */
+    int flags; /* in addition to those of the mode */
     exs_msghdr_t own;
     exs_iovec_t pieces[PIECES];
 };
@@ -186,7 +186,7 @@ static void dont_wait(struct trial *trial)
         result = moved(trial, do_call(trial, &call), EXS_EVT_SENDMSG);
         require(trial, result > 0 && result < (ssize_t)sizeof(many),
                 "not as much was sent as there is room for");
-        trial->connected = false; /* its room is used up */
+        trial->connected = false; /* the peer's buffer is full */
         outcome(trial, do_call(trial, &call));
         require(trial, peer_do(trial, PEER_RECEIVE, (size_t)result).count == (size_t)result,
                 "the peer received another number of bytes");
@@ -485,7 +485,7 @@ static void unsignaled(struct trial *trial)
     correct(trial, &call);
     outcome(trial, exs_sendmsg(trial->fd, &call.own, EXS_UNSIGNALED, NULL, trial));
     peer_tell(trial, PEER_RECEIVE, BUFSIZE + 1);
-    ok_send(trial, trial->buffer, 1); /* its event is the first */
+    ok_send(trial, trial->buffer, 1); /* its event must be the first */
     require(trial, peer_hear(trial).count == BUFSIZE + 1, "the peer did not receive what was sent");
     no_event(trial, trial->queue);
 }

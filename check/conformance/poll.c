@@ -10,7 +10,7 @@ static const struct timeval at_once = {0}, soon = {.tv_usec = 20000};
 
 struct call { /* arguments of a call, changed by the body */
     exs_pollfd_t *fds;
-    int count, flags; /* added to those of the mode */
+    int count, flags; /* in addition to those of the mode */
     const struct timeval *timeout;
 };
 

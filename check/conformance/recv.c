@@ -8,7 +8,7 @@ struct receive { /* arguments of a call, changed by the body */
     int fd;
     void *buffer;
     size_t length; /* bytes */
-    int flags;     /* added to those of the mode */
+    int flags;     /* in addition to those of the mode */
     exs_mhandle_t mhandle;
 };
 

@@ -8,7 +8,7 @@ struct send { /* arguments of a call, changed by the body */
     int fd;
     const void *buffer;
     size_t length; /* bytes */
-    int flags;     /* added to those of the mode */
+    int flags;     /* in addition to those of the mode */
     exs_mhandle_t mhandle;
 };
 
@@ -232,7 +232,7 @@ static void unsignaled_to(struct trial *trial, exs_qhandle_t queue)
     pattern(trial->buffer, BUFSIZE);
     outcome(trial, exs_send(trial->fd, trial->buffer, BUFSIZE, EXS_UNSIGNALED, queue, trial, NULL));
     peer_tell(trial, PEER_RECEIVE, BUFSIZE + 1);
-    ok_send(trial, trial->buffer, 1); /* its event is the first */
+    ok_send(trial, trial->buffer, 1); /* its event must be the first */
     require(trial, peer_hear(trial).count == BUFSIZE + 1, "the peer did not receive what was sent");
     no_event(trial, trial->queue);
 }

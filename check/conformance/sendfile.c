@@ -148,7 +148,7 @@ static void unsignaled(struct trial *trial)
     ok_connected(trial);
     outcome(trial, exs_sendfile(trial->fd, &element, 1, EXS_UNSIGNALED, NULL, trial));
     peer_tell(trial, PEER_RECEIVE, FILE_SIZE + 1);
-    ok_send(trial, "x", 1); /* its event is the first */
+    ok_send(trial, "x", 1); /* its event must be the first */
     require(trial, peer_hear(trial).count == FILE_SIZE + 1, "the peer did not receive what was sent");
     no_event(trial, trial->queue);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* echo_client PORT - uses an echo server on this host over so many connections that the server's events do not fit into
- * one batch, and compares the data that it receives. For check/tools/echo. */
+/* echo_client PORT - uses an echo server on this host over more connections than the server handles events in one
+ * batch, and compares the data that it receives. For check/tools/echo. */
 #include <errno.h>
 #include <exs.h>
 #include <netinet/in.h>

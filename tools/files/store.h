@@ -36,7 +36,7 @@ struct store {
     struct store_limits limits;
     STAILQ_HEAD(, kept) kept; /* see kept.h */
     int kept_count;
-    uint64_t bytes, files;          /* used so far, including files that are still arriving */
+    uint64_t bytes, files;          /* used so far, including files that are being received */
     int directory;                  /* locked while open: two servers cannot share a directory */
     unsigned next;                  /* number in the next temporary name */
     bool has_below;                 /* temporary files are or were in folders below the directory */

@@ -135,8 +135,8 @@ START_TEST(all)
         receive(&pair, in, ALL, MSG_PEEK | MSG_WAITALL);
         event = take_good(pair.server_box, EXS_EVT_RECV, pair.server);
         size_t seen = xfer_of(&event).exs_evt_length;
-        ck_assert(seen >= HELD &&
-                  seen <= ALL); /* ALL: the ring has grown, since a slow machine looks like a long path */
+        /* On a slow machine the round trip is as long as on a long path, so the ring may have grown to ALL. */
+        ck_assert(seen >= HELD && seen <= ALL);
         pattern_check(in, seen, 3, at);
         same_bytes(in + seen, ALL - seen, CANARY);
         receive(&pair, in, ALL, MSG_WAITALL);

@@ -42,7 +42,7 @@ struct mock_config {
 
 void mock_reset(const struct mock_config *config); /* no object may exist */
 void mock_balance(void);                           /* checks that all objects were destroyed */
-void mock_end(void);                               /* checks likewise; the clock is the system's again */
+void mock_end(void);                               /* checks that all objects are freed; restores the clock */
 void mock_pass_time(uint64_t ns);                  /* CLOCK_MONOTONIC advances only here */
 /* After this many calls, one fails with this error; error 0: none does. */
 void mock_fail(unsigned calls, int error);
@@ -238,7 +238,7 @@ struct mock_id *mock_request(struct mock_id *listener, const void *private_data,
 bool mock_cm_waits(void); /* there are events that EXS has not fetched */
 
 /* Calls to the harness. */
-/* EXS has called rdma_connect; the next ones likewise: rdma_accept, rdma_disconnect, rdma_destroy_id. */
+/* EXS has called rdma_connect; the next functions are for rdma_accept, rdma_disconnect and rdma_destroy_id. */
 void mock_connects(struct mock_id *id);
 void mock_accepts(struct mock_id *id);
 void mock_disconnects(struct mock_id *id);

@@ -388,7 +388,7 @@ END_TEST
 /* The number of work requests that were posted on the connection. */
 static uint32_t requests_given(void)
 {
-    return conn_of(pair.client)->sq_tail;
+    return conn_of(pair.client)->sq.tail;
 }
 
 static unsigned requests_of(size_t length)

@@ -224,7 +224,7 @@ static uint32_t credits_of(int socket)
     struct sock *sock = xs_sock_get_locked(socket);
 
     ck_assert_ptr_nonnull(sock);
-    uint32_t credits = sock->conn->credits;
+    uint32_t credits = sock->conn->credits.available;
 
     xs_sock_put_locked(sock);
     return credits;

@@ -83,11 +83,11 @@ START_TEST(pieces)
         must(exs_recv(pair.server, type == SOCK_STREAM ? &byte : (char *)in, type == SOCK_STREAM ? 1 : p.length,
                       0, pair.server_box->queue, NULL, NULL));
     inbox_quiet(pair.client_box, QUIET_MS); /* the peer's advertisement has arrived */
-    uint32_t before = conn->credits;
+    uint32_t before = conn->credits.available;
 
     copies = 0;
     must(exs_sendmsg(pair.client, &p.message, 0, pair.client_box->queue, NULL));
-    uint32_t messages = before - conn->credits;
+    uint32_t messages = before - conn->credits.available;
 
     ck_assert_msg(messages <= (kind == LONG_ONES ? 300 : 4), "%u messages of %zu bytes", messages, p.length);
     if (!on_rdma() && kind != OF_A_FILE)

@@ -83,10 +83,10 @@ START_TEST(long_messages_are_cut)
     pair_open(&pair, AF_INET, SOCK_SEQPACKET);
     cut_requests(&pair, 1000);
     for (int i = 0; i < 3; i++) {
-        uint32_t before = conn_of(pair.client)->sq_tail;
+        uint32_t before = conn_of(pair.client)->sq.tail;
 
         pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, length, (uint64_t)i);
-        ck_assert_uint_ge(conn_of(pair.client)->sq_tail - before, length / 1000);
+        ck_assert_uint_ge(conn_of(pair.client)->sq.tail - before, length / 1000);
     }
     pair_close(&pair);
 }

@@ -52,8 +52,8 @@ static void audit_adverts(const struct conn *to, const struct conn *from)
  * number of posted receives. */
 static void audit_credits(const struct conn *one, const struct conn *other)
 {
-    ck_assert_uint_le(one->credits, one->peer.credits);
-    ck_assert_uint_le(one->credits + other->owed, RQ_DEPTH);
+    ck_assert_uint_le(one->credits.available, one->peer.credits);
+    ck_assert_uint_le(one->credits.available + other->credits.unreturned, RQ_DEPTH);
 }
 
 static void audit(const struct pair *pair, uint64_t acked[2])
@@ -255,8 +255,8 @@ START_TEST(short_messages_return_credits)
         audit_credits(client, server);
         audit_credits(server, client);
     }
-    ck_assert_int_eq(client->sq_tail == requests, read);
-    ck_assert_int_eq(server->sq_tail == requests, read);
+    ck_assert_int_eq(client->sq.tail == requests, read);
+    ck_assert_int_eq(server->sq.tail == requests, read);
     pair_close(&pair);
 }
 END_TEST

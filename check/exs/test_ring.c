@@ -55,7 +55,7 @@ static void make_long(void)
     conn->path.is_due = false;
     conn->path.trips = PATH_TRIPS;
     conn->path.trip = 10 * NS_PER_S;
-    conn->path.until = conn->sq_head + (1u << 30);
+    conn->path.until = conn->sq.head + (1u << 30);
 }
 
 /* Sends the next bytes of the pattern, and counts the outstanding sends. */
@@ -270,7 +270,7 @@ END_TEST
 START_TEST(short_sends_travel_together)
 {
     const struct conn *conn = conn_of(pair.client);
-    uint32_t before = conn->sq_tail;
+    uint32_t before = conn->sq.tail;
     size_t length = SHORT * (size_t)(_i ? 41 : 1); /* sends of 4,100 bytes are registered one by one */
 
     for (intptr_t i = 0; i < MANY; i++)
@@ -285,7 +285,7 @@ START_TEST(short_sends_travel_together)
         ck_assert_uint_eq(event.exs_evt_union.exs_evt_xfer.exs_evt_length, length);
     }
     if (conn->immediate)
-        ck_assert_uint_lt(conn->sq_tail - before, MANY / 2);
+        ck_assert_uint_lt(conn->sq.tail - before, MANY / 2);
 }
 END_TEST
 
@@ -306,7 +306,7 @@ START_TEST(longer_sends_travel_together_on_a_long_path)
     }
     if (!is_long)
         conn_of(pair.client)->path.is_measured = false;
-    uint32_t before = conn->sq_tail;
+    uint32_t before = conn->sq.tail;
 
     ck_assert_uint_le(sent + (size_t)count * MIDDLE, TOTAL);
     for (int i = 0; i < count; i++) {
@@ -320,9 +320,9 @@ START_TEST(longer_sends_travel_together_on_a_long_path)
     for (int i = 0; i < count; i++)
         take_good(pair.client_box, EXS_EVT_SEND, pair.client);
     if (is_long && conn->immediate && conn->max_gather > 1)
-        ck_assert_uint_lt(conn->sq_tail - before, count * 3 / 4);
+        ck_assert_uint_lt(conn->sq.tail - before, count * 3 / 4);
     else
-        ck_assert_uint_ge(conn->sq_tail - before, count);
+        ck_assert_uint_ge(conn->sq.tail - before, count);
     must(exs_mderegister(region, 0));
 }
 END_TEST

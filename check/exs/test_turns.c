@@ -62,19 +62,19 @@ START_TEST(an_idle_peer_is_probed)
     pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, FEW_BYTES, 1);
     inbox_quiet(pair.client_box, QUIET_MS);
     inbox_quiet(pair.server_box, QUIET_MS);
-    uint32_t before = conn->sq_tail;
+    uint32_t before = conn->sq.tail;
 
     think_of_peer(pair.client);
-    ck_assert_uint_eq(conn->sq_tail, before);
+    ck_assert_uint_eq(conn->sq.tail, before);
     think_of_peer(pair.client);
     think_of_peer(pair.client);
-    ck_assert_uint_eq(conn->sq_tail, before + 1);
+    ck_assert_uint_eq(conn->sq.tail, before + 1);
     ck_assert(is_readable(pair.client_box->queue, WAIT_MS)); /* the probe's completion */
     ck_assert(!is_readable(pair.server_box->queue, QUIET_MS));
     inbox_quiet(pair.client_box, QUIET_MS);
-    ck_assert_uint_eq(conn->sq_head, conn->sq_tail);
+    ck_assert_uint_eq(conn->sq.head, conn->sq.tail);
     think_of_peer(pair.client);
-    ck_assert_uint_eq(conn->sq_tail, before + 1);
+    ck_assert_uint_eq(conn->sq.tail, before + 1);
     pass_bytes(pair.server_box, pair.server, pair.client_box, pair.client, FEW_BYTES, 2);
     pair_close(&pair);
 }

@@ -66,7 +66,7 @@ static void linger(int error)
 
 static void nothing_under_way(void)
 {
-    ck_assert_uint_eq(conn->sq_head, conn->sq_tail);
+    ck_assert_uint_eq(conn->sq.head, conn->sq.tail);
     ck_assert(!conn_awaits(conn));
 }
 
@@ -118,13 +118,13 @@ START_TEST(the_last_part_tells_of_all)
 {
     hush(1);
     told(sizeof(out));
-    ck_assert_uint_eq(conn->sq_tail, 1 + PARTS);
+    ck_assert_uint_eq(conn->sq.tail, 1 + PARTS);
     for (uint32_t entry = 0; entry <= PARTS; entry++)
         ck_assert_int_eq(is_signaled(entry), entry == PARTS);
     for (int i = 0; i < PARTS; i++)
         mock_sent(pair, IBV_WC_SUCCESS);
     expect_nothing();
-    ck_assert_uint_eq(conn->sq_head, 0);
+    ck_assert_uint_eq(conn->sq.head, 0);
     ck_assert(mock_key_in_use(pair->qp.pd, pair->sends[PARTS].lkey));
     mock_sent(pair, IBV_WC_SUCCESS);
     exs_event_t event = expect(EXS_EVT_SEND, sock, 0);
@@ -140,7 +140,7 @@ START_TEST(a_longer_one_is_waited_for)
 {
     must(exs_send(sock, out, MOCK_INLINE + 1, EXS_UNSIGNALED, NULL, NULL, NULL));
     ck_assert(is_signaled(0));
-    ck_assert_int_eq(conn->posted[0].kind, POSTED_DATA);
+    ck_assert_int_eq(conn->sq.posted[0].kind, POSTED_DATA);
     send_all();
     expect_nothing();
     nothing_under_way();
@@ -154,15 +154,15 @@ START_TEST(one_in_so_many_has_its_own)
     uint32_t row = 0;
 
     for (int i = 0; i < TOLD_LATE; i++) {
-        uint32_t entry = conn->sq_tail;
+        uint32_t entry = conn->sq.tail;
 
         hush(1);
-        ck_assert_uint_eq(conn->sq_tail, entry + 1);
+        ck_assert_uint_eq(conn->sq.tail, entry + 1);
         row = is_signaled(entry) ? 0 : row + 1;
         ck_assert_uint_lt(row, QUARTER);
         heard();
     }
-    ck_assert_uint_ge(conn->sq_head, TOLD_LATE - QUARTER);
+    ck_assert_uint_ge(conn->sq.head, TOLD_LATE - QUARTER);
     close_one(sock);
 }
 END_TEST
@@ -172,13 +172,13 @@ START_TEST(from_the_end_on_each_has_its_own)
 {
     hush(2);
     must(exs_shutdown(sock, SHUT_WR, 0, queue, NULL));
-    uint32_t end = conn->sq_tail - 1;
+    uint32_t end = conn->sq.tail - 1;
 
     ck_assert_uint_eq(end, 2);
     ck_assert(is_signaled(end));
     wanted();
-    ck_assert_uint_gt(conn->sq_tail, end + 1); /* the advertisement */
-    for (uint32_t entry = end; entry != conn->sq_tail; entry++)
+    ck_assert_uint_gt(conn->sq.tail, end + 1); /* the advertisement */
+    for (uint32_t entry = end; entry != conn->sq.tail; entry++)
         ck_assert(is_signaled(entry));
     send_all();
     expect(EXS_EVT_SHUTDOWN, sock, 0);
@@ -337,8 +337,8 @@ START_TEST(what_is_taken_is_owed)
     must(exs_send(sock, out, FEW_PARTS, 0, queue, NULL, region));
     mock_fail(0, 0);
     ck_assert(conn_broken(conn));
-    ck_assert_uint_eq(conn->sq_tail, QUARTER);
-    ck_assert_uint_eq(conn->sq_signaled, QUARTER);
+    ck_assert_uint_eq(conn->sq.tail, QUARTER);
+    ck_assert_uint_eq(conn->sq.signaled, QUARTER);
     expect(EXS_EVT_SEND, sock, ECONNRESET);
     nothing_under_way();
     must(exs_mderegister(region, 0));
@@ -358,12 +358,12 @@ START_TEST(what_was_not_posted)
     send_all();
     expect(EXS_EVT_SEND, sock, 0);
     hush(_i & 2);
-    uint32_t head = conn->sq_head;
+    uint32_t head = conn->sq.head;
 
     mock_mislead(pair, (uint32_t)_i * 5, status);
     expect(EXS_EVT_RECV, sock, ECONNRESET);
     ck_assert_int_eq(pair->qp.state, IBV_QPS_ERR);
-    ck_assert_uint_eq(conn->sq_head - head, _i & 2);
+    ck_assert_uint_eq(conn->sq.head - head, _i & 2);
     nothing_under_way();
     only_said("completed an unknown work request");
     close_one(sock);
@@ -384,7 +384,7 @@ START_TEST(each_has_its_own)
         mock_sent(pair, IBV_WC_SUCCESS);
         expect(EXS_EVT_SEND, sock, 0); /* in any order */
         expect(EXS_EVT_SEND, other, 0);
-        ck_assert_uint_eq(its->sq_head, its->sq_tail);
+        ck_assert_uint_eq(its->sq.head, its->sq.tail);
         nothing_under_way();
     }
     uint64_t name = pair->sends[0].wr_id;
@@ -411,7 +411,7 @@ START_TEST(what_another_was_given)
     for (int i = 0; i < 2; i++) {
         mock_stray(its->qp.send_cq, pair->sends[1].wr_id, IBV_WC_REM_ACCESS_ERR);
         expect_nothing();
-        ck_assert_uint_eq(conn->sq_head, 0);
+        ck_assert_uint_eq(conn->sq.head, 0);
         ck_assert(!conn_broken(conn));
     }
     uint64_t name = pair->sends[1].wr_id;

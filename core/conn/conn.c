@@ -54,7 +54,7 @@ bool xs_conn_post_receives(struct conn *conn, uint32_t slot, uint32_t count)
     }
     bool posted = ibv_post_recv(conn->qp, wr, &bad) == 0;
 
-    conn->received += posted ? count : (uint32_t)(bad - wr);
+    conn->rq.posted += posted ? count : (uint32_t)(bad - wr);
     return posted;
 }
 
@@ -298,7 +298,7 @@ void xs_conn_reads(struct conn *conn, uint8_t wanted, uint8_t served)
 void xs_conn_peer(struct conn *conn, const struct hello *peer)
 {
     conn->peer = *peer;
-    conn->credits += peer->credits;
+    conn->credits.available += peer->credits;
     conn->adverts_max = conn_adverts_max(conn);
     conn->immediate = conn->nic->immediate && (peer->flags & HELLO_NO_IMMEDIATE) == 0;
     xs_ring_begin(conn);

@@ -126,6 +126,35 @@ struct export; /* memory that the peer may access (export.c) */
 #define DUE_RING_WANTED 8 /* RING_WANTED: the peer's ring buffer is too small for the path */
 #define DUE_RING 16       /* RING: the peer has asked for a larger ring buffer */
 
+/* The parts of a connection. The lock of the socket's home guards all of them. */
+
+/* The queue pair's receive queue. */
+struct recv_queue {
+    uint32_t posted;    /* posted receives that have not completed */
+    uint32_t next_slot; /* the receive slot that completes next */
+    uint32_t
+        consumed; /* receives that completed and were not posted again, which is done for several at once */
+};
+
+/* Credits: the receives that each end has posted for messages of the other. */
+struct credits {
+    uint32_t available;  /* messages that this end may send */
+    uint32_t unreturned; /* receives that were posted again and not reported to the peer */
+};
+
+/* The queue pair's send queue: a ring of the work requests that have not completed. */
+struct send_queue {
+    struct posted posted[SQ_DEPTH];
+    uint32_t head, tail; /* numbers of work requests that have completed, and that were posted */
+    uint32_t signaled;   /* tail as it was when the last signaled work request had been posted */
+};
+
+/* Keepalive (probe.c). */
+struct keepalive {
+    uint32_t unanswered; /* probes in a row without an answer */
+    uint32_t activity;   /* number of completions at the last probe */
+};
+
 struct conn {
     struct sock *sock;
     const struct device *device;
@@ -165,22 +194,12 @@ struct conn {
     bool end_arrived;    /* the peer has acknowledged the FIN of this end */
     bool failed_locally; /* this end has broken the connection, so it did not end in order */
     int error;           /* why it is broken, an errno, from CONN_BROKEN on; 0 before */
-    uint32_t received;   /* posted receives that have not completed */
-    uint32_t next_slot;  /* the receive slot that completes next */
     void *handle;        /* names the connection in work requests, since completions may outlive it */
 
-    /* credits */
-    uint32_t credits; /* messages that this end may send */
-    uint32_t emptied; /* receives that were consumed and not posted again, which is done for several at once */
-    uint32_t owed;    /* credits to return: receives that were posted again and not reported to the peer */
-
-    /* work requests outstanding */
-    struct posted posted[SQ_DEPTH];
-    uint32_t sq_head, sq_tail; /* numbers of work requests that have completed, and that were posted */
-    uint32_t sq_signaled;      /* sq_tail as it was when the last signaled work request had been posted */
-    /* keepalive (probe.c): probes in a row that were not answered, and the number of completions at the last one */
-    uint32_t silence;
-    uint32_t life;
+    struct recv_queue rq;
+    struct credits credits;
+    struct send_queue sq;
+    struct keepalive keepalive;
 
     /* sending */
     struct op_list sends; /* that have not completed, in order */
@@ -327,7 +346,7 @@ void xs_conn_run(struct conn *conn);
 /* The parts of xs_conn_run() that are needed after a send or one-sided operation was started, and after a receive. */
 void xs_conn_run_sends(struct conn *conn);
 void xs_conn_run_recvs(struct conn *conn);
-/* Posts the consumed receives again, and counts them in `owed`. */
+/* Posts the consumed receives again, and counts them in `credits.unreturned`. */
 void xs_conn_post_anew(struct conn *conn);
 /* Returns true if `bytes` bytes of this operation, which may be NULL, can be posted inline, so that they are copied
  * at once. */
@@ -339,11 +358,11 @@ bool xs_conn_post_list(struct conn *conn, struct ibv_send_wr *wr, const struct p
 /* Returns true if a signaled work request is outstanding, so that the caller may wait for its completion. */
 static inline bool conn_awaits(const struct conn *conn)
 {
-    return (int32_t)(conn->sq_signaled - conn->sq_head) > 0;
+    return (int32_t)(conn->sq.signaled - conn->sq.head) > 0;
 }
 static inline uint32_t conn_sq_free(const struct conn *conn)
 {
-    return conn->depth - (conn->sq_tail - conn->sq_head);
+    return conn->depth - (conn->sq.tail - conn->sq.head);
 }
 
 /* ---- ring.c ------------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 
 bool xs_control_post(struct conn *conn, struct control *control, const struct posted *posted)
 {
-    uint8_t *slot = conn->send_slots + (size_t)(conn->sq_tail % SQ_DEPTH) * SLOT_SIZE;
+    uint8_t *slot = conn->send_slots + (size_t)(conn->sq.tail % SQ_DEPTH) * SLOT_SIZE;
     struct ibv_sge sge = {.addr = (uintptr_t)slot, .length = CONTROL_SIZE, .lkey = conn->local_mr->lkey};
     struct ibv_send_wr wr = {
         .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SOLICITED};
@@ -17,14 +17,14 @@ bool xs_control_post(struct conn *conn, struct control *control, const struct po
      * first. */
     if (posted->kind == POSTED_FIN)
         wr.send_flags |= IBV_SEND_FENCE;
-    control->credits = (uint16_t)conn->owed;
+    control->credits = (uint16_t)conn->credits.unreturned;
     if (conn->reading == READ_ENDED)
         control->flags |= CONTROL_HAS_END;
     xs_control_pack(control, slot);
     if (!xs_conn_post(conn, &wr, posted))
         return false;
-    conn->credits--;
-    conn->owed = 0;
+    conn->credits.available--;
+    conn->credits.unreturned = 0;
     conn->end_told = conn->reading == READ_ENDED;
     return true;
 }
@@ -33,7 +33,7 @@ bool xs_control_send(struct conn *conn, struct control *control, uint32_t kept, 
 {
     const struct posted posted = {.kind = kind};
 
-    if (conn->credits <= kept || conn_sq_free(conn) == 0)
+    if (conn->credits.available <= kept || conn_sq_free(conn) == 0)
         return false;
     return xs_control_post(conn, control, &posted);
 }
@@ -85,7 +85,7 @@ static void say_end(struct conn *conn)
         xs_end_refused(conn);
         return;
     }
-    if (conn->emptied > 0)
+    if (conn->rq.consumed > 0)
         xs_conn_post_anew(conn);
     if (send_bare(conn, CONTROL_FIN, 0, POSTED_FIN))
         conn->writing = WRITE_FIN_SENT;
@@ -101,7 +101,7 @@ static bool ack_is_due(const struct conn *conn)
  * closed when the peer sends its FIN again. */
 static bool credits_are_due(const struct conn *conn)
 {
-    return conn->owed >= conn->depth / 2 ||
+    return conn->credits.unreturned >= conn->depth / 2 ||
            (conn->reading == READ_ENDED && conn->writing >= WRITE_FIN_SENT && !conn->end_told);
 }
 
@@ -141,8 +141,8 @@ static bool may_advertise(const struct conn *conn, const struct control *advert)
 
 bool xs_credits_received(struct conn *conn, uint32_t credits)
 {
-    conn->credits += credits;
-    if (conn->credits <= conn->peer.credits)
+    conn->credits.available += credits;
+    if (conn->credits.available <= conn->peer.credits)
         return true;
     xs_violation(conn, "more credits than it has receives");
     return false;

@@ -21,7 +21,7 @@ void xs_conn_opened(struct conn *conn)
  * later. A message from the peer also shows that the connection is established (IBV_EVENT_COMM_EST). */
 void xs_conn_hear(struct conn *conn)
 {
-    if (conn->state != CONN_OPENING || conn->next_slot == 0 || conn->noted)
+    if (conn->state != CONN_OPENING || conn->rq.next_slot == 0 || conn->noted)
         return;
     conn->noted = true;
     (void)conn->device->notify(conn->id, IBV_EVENT_COMM_EST);
@@ -105,6 +105,6 @@ static __attribute__((cold)) void enter_drained(struct conn *conn)
  * request would imply theirs. So the connection is drained when no signaled request is outstanding. */
 inline void xs_conn_drain(struct conn *conn)
 {
-    if (conn->state == CONN_BROKEN && conn->received == 0 && !conn_awaits(conn))
+    if (conn->state == CONN_BROKEN && conn->rq.posted == 0 && !conn_awaits(conn))
         enter_drained(conn);
 }

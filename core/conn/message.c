@@ -41,12 +41,12 @@ static inline __attribute__((always_inline)) bool post_last(struct conn *conn, s
 /* The length part of the immediate value, with the credits due if they fit in. */
 static uint32_t length_and_credits(struct conn *conn, uint32_t bytes)
 {
-    uint32_t owed = conn->owed;
+    uint32_t owed = conn->credits.unreturned;
 
     if (owed == 0 || bytes > IMM_SHORT_MAX || owed > IMM_CREDITS_MASK >> IMM_CREDITS_SHIFT ||
         (conn->peer.flags & HELLO_IMM_CREDITS) == 0)
         return bytes;
-    conn->owed = 0;
+    conn->credits.unreturned = 0;
     return IMM_CREDITS | owed << IMM_CREDITS_SHIFT | bytes;
 }
 
@@ -67,7 +67,7 @@ static inline __attribute__((always_inline)) bool post_with_news(struct conn *co
     wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
     wr.send_flags = IBV_SEND_SOLICITED;
     wr.imm_data = htobe32(message->target.imm | length_and_credits(conn, message->bytes));
-    conn->credits--;
+    conn->credits.available--;
     if (is_over_when_posted(conn, message))
         return post_last(conn, message, &wr, POSTED_SILENT);
     return post_last(conn, message, &wr, POSTED_DATA);
@@ -86,7 +86,7 @@ inline bool xs_message_room(const struct conn *conn, uint64_t *bytes)
 {
     const uint32_t free = conn_sq_free(conn), kept = SQ_KEPT_BY_DATA + 1; /* the last is for the notification */
 
-    if (conn->credits <= CREDITS_KEPT || free <= kept)
+    if (conn->credits.available <= CREDITS_KEPT || free <= kept)
         return false;
     *bytes = (uint64_t)conn->nic->max_request * (free - kept);
     return true;
@@ -152,7 +152,7 @@ bool xs_message_gather(struct conn *conn, const struct message *message, struct 
         .told = message->bytes,
     };
 
-    conn->credits--;
+    conn->credits.available--;
     return xs_conn_post(conn, &wr, &posted);
 }
 
@@ -169,6 +169,6 @@ bool xs_message_end(struct conn *conn, const struct advert *advert)
 
     if (!conn->immediate)
         return xs_control_post(conn, &control, &posted);
-    conn->credits--;
+    conn->credits.available--;
     return xs_conn_post(conn, &wr, &posted);
 }

@@ -16,7 +16,7 @@
 
 static uint32_t signs_of_life(const struct conn *conn)
 {
-    return conn->sq_head + conn->next_slot; /* acknowledgements and messages */
+    return conn->sq.head + conn->rq.next_slot; /* acknowledgements and messages */
 }
 
 static uint64_t or_else(uint32_t chosen, uint32_t otherwise)
@@ -38,8 +38,8 @@ static void look_after(struct conn *conn, uint32_t chosen)
 void xs_probe_start(struct conn *conn)
 {
     conn->sock->probe_due = 0;
-    conn->silence = 0;
-    conn->life = signs_of_life(conn);
+    conn->keepalive.unanswered = 0;
+    conn->keepalive.activity = signs_of_life(conn);
     look_after(conn, conn->sock->options.keep_idle);
 }
 
@@ -61,7 +61,7 @@ static uint32_t most_silence(const struct conn *conn)
 void xs_probe(struct conn *conn)
 {
     const struct options *options = &conn->sock->options;
-    bool silent = conn->life == signs_of_life(conn);
+    bool silent = conn->keepalive.activity == signs_of_life(conn);
     struct ibv_send_wr wr = {
         .opcode = IBV_WR_RDMA_WRITE,
         .wr.rdma = {.remote_addr = conn->peer.recv_ring_addr, .rkey = conn->peer.recv_ring_rkey},
@@ -73,15 +73,15 @@ void xs_probe(struct conn *conn)
         return;
     bool waits = conn_awaits(conn); /* an acknowledgement is outstanding already */
 
-    conn->silence = silent && waits ? conn->silence + 1 : 0;
-    if (conn->silence == most_silence(conn)) {
+    conn->keepalive.unanswered = silent && waits ? conn->keepalive.unanswered + 1 : 0;
+    if (conn->keepalive.unanswered == most_silence(conn)) {
         xs_log("connection %d: no acknowledgement in %u polls, and the device reports no error; closing it",
-               conn->sock->number, conn->silence);
+               conn->sock->number, conn->keepalive.unanswered);
         xs_conn_fail(conn, ETIMEDOUT);
         return;
     }
     if (silent && !waits)
         xs_conn_post(conn, &wr, &posted);
-    conn->life = signs_of_life(conn);
+    conn->keepalive.activity = signs_of_life(conn);
     look_after(conn, silent ? options->keep_interval : options->keep_idle);
 }

@@ -73,7 +73,7 @@ void xs_path_start_trip(struct conn *conn)
     path->is_due = false;
     path->times_trip = true;
     path->trip_began = now_ns();
-    path->until = conn->sq_tail;
+    path->until = conn->sq.tail;
 }
 
 static void end_trip(struct path *path, uint64_t now)
@@ -102,7 +102,7 @@ static void end_turn(struct conn *conn, uint64_t now)
 void xs_path_progress(struct conn *conn)
 {
     struct path *path = &conn->path;
-    bool is_trip_over = path->times_trip && (int32_t)(conn->sq_head - path->until) >= 0;
+    bool is_trip_over = path->times_trip && (int32_t)(conn->sq.head - path->until) >= 0;
     bool is_turn_over = path->times_ring && conn->recv_ring_acked >= path->ring_until;
 
     if (!is_trip_over && !is_turn_over)
@@ -222,7 +222,7 @@ static void offer_ring(struct conn *conn)
 {
     struct control control = {.type = CONTROL_RING};
 
-    if (conn->credits <= CREDITS_KEPT || conn_sq_free(conn) == 0)
+    if (conn->credits.available <= CREDITS_KEPT || conn_sq_free(conn) == 0)
         return;
     conn->due &= (uint8_t)~DUE_RING;
     if (!wants_growth(conn))

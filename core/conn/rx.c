@@ -58,7 +58,7 @@ static bool advertise_recv(struct conn *conn, struct op *op)
     struct place place;
 
     if ((sock_is_stream(conn->sock) && !xs_place_is_large(op)) || conn->advertised >= adverts_now(conn) ||
-        conn->credits <= CREDITS_KEPT || conn_sq_free(conn) == 0)
+        conn->credits.available <= CREDITS_KEPT || conn_sq_free(conn) == 0)
         return false;
     if (xs_place_open(conn, op, &place) < 0) {
         if (!sock_is_stream(conn->sock)) { /* a STREAM uses the ring buffer instead */

@@ -77,8 +77,8 @@ static __attribute__((noinline)) bool is_filled(const struct conn *conn)
 
     if (conn->tx_phase % 2 != 0)
         return false;
-    for (uint32_t entry = conn->sq_head; entry != conn->sq_tail && bytes < FILLED_MIN; entry++)
-        bytes += conn->posted[entry % SQ_DEPTH].told;
+    for (uint32_t entry = conn->sq.head; entry != conn->sq.tail && bytes < FILLED_MIN; entry++)
+        bytes += conn->sq.posted[entry % SQ_DEPTH].told;
     return bytes >= FILLED_MIN;
 }
 

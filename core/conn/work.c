@@ -38,16 +38,16 @@ static inline bool is_unsignaled(const struct conn *conn, const struct posted *p
     bool may_be = posted->kind == POSTED_PART ? posted->window == NULL
                                               : posted->kind == POSTED_CONTROL || posted->kind == POSTED_SILENT;
 
-    return may_be && conn->writing < WRITE_FIN_SENT && conn->sq_tail - conn->sq_signaled < conn->depth / 4;
+    return may_be && conn->writing < WRITE_FIN_SENT && conn->sq.tail - conn->sq.signaled < conn->depth / 4;
 }
 
 /* Put the request into the next entry of `posted`; from then on it belongs to the device. */
 static inline __attribute__((always_inline)) void enqueue_wr(struct conn *conn, struct ibv_send_wr *wr,
                                                              const struct posted *posted)
 {
-    uint32_t entry = conn->sq_tail++ % SQ_DEPTH;
+    uint32_t entry = conn->sq.tail++ % SQ_DEPTH;
 
-    conn->posted[entry] = *posted;
+    conn->sq.posted[entry] = *posted;
     if (posted->op != NULL)
         posted->op->requests++;
     if (posted->followers > 0)
@@ -55,8 +55,8 @@ static inline __attribute__((always_inline)) void enqueue_wr(struct conn *conn, 
     wr->wr_id = (uintptr_t)conn->handle | (uint64_t)entry << ENTRY_SHIFT;
     if (!is_unsignaled(conn, posted)) {
         wr->send_flags |= IBV_SEND_SIGNALED;
-        conn->posted[entry].signaled = true;
-        conn->sq_signaled = conn->sq_tail;
+        conn->sq.posted[entry].signaled = true;
+        conn->sq.signaled = conn->sq.tail;
     }
     if (wr->num_sge == 1 && wr->opcode != IBV_WR_RDMA_READ &&
         xs_conn_may_inline(conn, posted->op, wr->sg_list->length))
@@ -67,15 +67,15 @@ static inline __attribute__((always_inline)) void enqueue_wr(struct conn *conn, 
 static __attribute__((cold)) bool take_back(struct conn *conn, long count)
 {
     for (; count > 0; count--) {
-        const struct posted *posted = &conn->posted[--conn->sq_tail % SQ_DEPTH];
+        const struct posted *posted = &conn->sq.posted[--conn->sq.tail % SQ_DEPTH];
 
         if (posted->op != NULL)
             posted->op->requests--;
         xs_batch_count(posted, -1);
     }
-    conn->sq_signaled = conn->sq_tail;
-    while (conn->sq_signaled != conn->sq_head && !conn->posted[(conn->sq_signaled - 1) % SQ_DEPTH].signaled)
-        conn->sq_signaled--;
+    conn->sq.signaled = conn->sq.tail;
+    while (conn->sq.signaled != conn->sq.head && !conn->sq.posted[(conn->sq.signaled - 1) % SQ_DEPTH].signaled)
+        conn->sq.signaled--;
     xs_conn_fail(conn, ECONNRESET);
     return false;
 }
@@ -139,15 +139,15 @@ static void report_failure(const struct conn *conn, const struct ibv_wc *wc)
  * response. */
 static bool has_arrived(const struct conn *conn, uint32_t entry)
 {
-    const struct posted *posted = &conn->posted[entry % SQ_DEPTH];
+    const struct posted *posted = &conn->sq.posted[entry % SQ_DEPTH];
     /* Number of messages: that of this request (or the one that follows a part), and all later ones. */
     uint32_t messages = 0;
 
     if (posted->kind == POSTED_PROBE || (posted->kind == POSTED_ONESIDED && xs_onesided_is_read(posted->op)))
         return false;
-    for (; entry != conn->sq_tail; entry++)
-        messages += conn->posted[entry % SQ_DEPTH].kind < POSTED_PART;
-    return messages > conn->peer.credits - conn->credits;
+    for (; entry != conn->sq.tail; entry++)
+        messages += conn->sq.posted[entry % SQ_DEPTH].kind < POSTED_PART;
+    return messages > conn->peer.credits - conn->credits.available;
 }
 
 static void wr_failed(struct conn *conn, const struct posted *posted, const struct ibv_wc *wc)
@@ -172,7 +172,7 @@ static bool made_good(struct conn *conn, uint32_t entry, const struct ibv_wc *wc
 
     xs_conn_fail(conn, status_errno(wc->status));
     if (!arrived)
-        wr_failed(conn, &conn->posted[entry % SQ_DEPTH], wc);
+        wr_failed(conn, &conn->sq.posted[entry % SQ_DEPTH], wc);
     return arrived;
 }
 
@@ -190,7 +190,7 @@ static inline void wr_succeeded(struct conn *conn, const struct posted *posted)
 static __attribute__((cold)) void send_failed(struct conn *conn, uint32_t entry, const struct ibv_wc *wc)
 {
     if (made_good(conn, entry, wc))
-        wr_succeeded(conn, &conn->posted[entry % SQ_DEPTH]);
+        wr_succeeded(conn, &conn->sq.posted[entry % SQ_DEPTH]);
 }
 
 /* The device completed a work request that was not posted, or flushed one after the connection was drained. */
@@ -207,24 +207,24 @@ static __attribute__((cold)) void posted_by_nobody(struct conn *conn)
 static __attribute__((noinline)) void take_unsignaled(struct conn *conn, uint32_t count)
 {
     while (count-- > 0)
-        wr_succeeded(conn, &conn->posted[conn->sq_head++ % SQ_DEPTH]);
+        wr_succeeded(conn, &conn->sq.posted[conn->sq.head++ % SQ_DEPTH]);
 }
 
 /* Nothing is posted in this function, so the entries of `posted` stay valid. */
 static void send_completion(struct conn *conn, const struct ibv_wc *wc)
 {
-    uint32_t skipped = ((uint32_t)(wc->wr_id >> ENTRY_SHIFT) - conn->sq_head) % SQ_DEPTH;
+    uint32_t skipped = ((uint32_t)(wc->wr_id >> ENTRY_SHIFT) - conn->sq.head) % SQ_DEPTH;
 
-    if (skipped >= conn->sq_tail - conn->sq_head) {
+    if (skipped >= conn->sq.tail - conn->sq.head) {
         posted_by_nobody(conn);
         return;
     }
     if (skipped > 0)
         take_unsignaled(conn, skipped);
     if (wc->status == IBV_WC_SUCCESS)
-        wr_succeeded(conn, &conn->posted[conn->sq_head++ % SQ_DEPTH]);
+        wr_succeeded(conn, &conn->sq.posted[conn->sq.head++ % SQ_DEPTH]);
     else
-        send_failed(conn, conn->sq_head++, wc);
+        send_failed(conn, conn->sq.head++, wc);
 }
 
 /* Process the immediate value of data that arrived: credits, if it has any, then the data. */
@@ -238,29 +238,29 @@ static void process_imm(struct conn *conn, uint32_t imm)
     xs_rx_data(conn, imm);
 }
 
-/* Post the consumed receives again (`emptied`): few at a time, so that the peer does not run out of credits. */
+/* Post the consumed receives again: few at a time, so that the peer does not run out of credits. */
 void xs_conn_post_anew(struct conn *conn)
 {
-    if (!xs_conn_post_receives(conn, conn->next_slot - conn->emptied, conn->emptied)) {
+    if (!xs_conn_post_receives(conn, conn->rq.next_slot - conn->rq.consumed, conn->rq.consumed)) {
         xs_conn_fail(conn, ECONNRESET);
         return;
     }
-    conn->owed += conn->emptied;
-    conn->emptied = 0;
+    conn->credits.unreturned += conn->rq.consumed;
+    conn->rq.consumed = 0;
 }
 
 static inline __attribute__((always_inline)) void receive_completion(struct conn *conn, const struct ibv_wc *wc)
 {
-    uint32_t slot = conn->next_slot++ % conn->depth;
+    uint32_t slot = conn->rq.next_slot++ % conn->depth;
 
-    conn->received--;
+    conn->rq.posted--;
     if (wc->status != IBV_WC_SUCCESS) {
         if (wc->status != IBV_WC_WR_FLUSH_ERR)
             report_failure(conn, wc);
         xs_conn_fail(conn, status_errno(wc->status));
         return;
     }
-    if (conn->owed + conn->emptied == conn->depth)
+    if (conn->credits.unreturned + conn->rq.consumed == conn->depth)
         xs_violation(conn, "more messages than it had credits for");
     else if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
         process_imm(conn, be32toh(wc->imm_data));
@@ -268,7 +268,7 @@ static inline __attribute__((always_inline)) void receive_completion(struct conn
         xs_violation(conn, "a control message with immediate data");
     else
         xs_control_received(conn, conn->memory + (size_t)slot * SLOT_SIZE, wc->byte_len);
-    if (!conn_broken(conn) && ++conn->emptied == conn->depth / RECEIVES_AT_ONCE)
+    if (!conn_broken(conn) && ++conn->rq.consumed == conn->depth / RECEIVES_AT_ONCE)
         xs_conn_post_anew(conn);
 }
 
@@ -284,15 +284,15 @@ static const struct ibv_wc flushed = {.status = IBV_WC_WR_FLUSH_ERR};
 
 void xs_conn_end_sends(struct conn *conn)
 {
-    while (conn->sq_head != conn->sq_tail)
-        send_failed(conn, conn->sq_head++, &flushed);
+    while (conn->sq.head != conn->sq.tail)
+        send_failed(conn, conn->sq.head++, &flushed);
 }
 
 void xs_conn_flush(struct conn *conn)
 {
     xs_conn_fail(conn, ECONNRESET);
     xs_conn_end_sends(conn);
-    while (conn->received > 0)
+    while (conn->rq.posted > 0)
         receive_completion(conn, &flushed);
 }
 

@@ -72,7 +72,7 @@ static bool is_sending(const struct conn *conn)
 
 static bool is_over(const struct conn *conn)
 {
-    return conn->writing == WRITE_FIN_ACKED && conn->sq_head == conn->sq_tail;
+    return conn->writing == WRITE_FIN_ACKED && conn->sq.head == conn->sq.tail;
 }
 
 static void give_up_by(struct sock *sock, uint64_t due)

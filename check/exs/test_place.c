@@ -81,8 +81,9 @@ static void until_open(const struct pair *pair, uint32_t places, uint64_t bytes)
 {
     const struct conn *client = conn_of(pair->client), *server = conn_of(pair->server);
 
-    while (client->advert_count != places || client->adverts[client->advert_head].left != bytes ||
-           server->advertised != places || STAILQ_FIRST(&server->recvs)->room != bytes)
+    while (client->peer_adverts.count != places ||
+           client->peer_adverts.list[client->peer_adverts.head].left != bytes || server->advertised != places ||
+           STAILQ_FIRST(&server->recvs)->room != bytes)
         inbox_pump(pair->server_box, WAIT_MS);
 }
 

@@ -20,11 +20,11 @@ static void audit_recv_ring(const struct conn *to, const struct conn *from, uint
 {
     ck_assert_uint_le(to->recv_ring_in - to->recv_ring_out, from->peer_ring.size);
     ck_assert_uint_le(to->recv_ring_told, to->recv_ring_out);
-    ck_assert_uint_le(to->recv_ring_in, from->recv_ring_sent);
-    ck_assert_uint_le(from->recv_ring_sent - from->recv_ring_acked, from->peer_ring.size);
-    ck_assert_uint_le(from->recv_ring_acked, to->recv_ring_out);
-    ck_assert_uint_ge(from->recv_ring_acked, *acked);
-    *acked = from->recv_ring_acked;
+    ck_assert_uint_le(to->recv_ring_in, from->tx.ring_sent);
+    ck_assert_uint_le(from->tx.ring_sent - from->tx.ring_acked, from->peer_ring.size);
+    ck_assert_uint_le(from->tx.ring_acked, to->recv_ring_out);
+    ck_assert_uint_ge(from->tx.ring_acked, *acked);
+    *acked = from->tx.ring_acked;
 }
 
 /* The advertised receives are the first ones, and none is advertised while the receive ring has bytes for them. */
@@ -43,7 +43,7 @@ static void audit_adverts(const struct conn *to, const struct conn *from)
     }
     ck_assert_uint_eq(count, to->advertised);
     ck_assert_uint_le(count, ADVERTS_MAX);
-    ck_assert_uint_le(from->advert_count, ADVERTS_MAX);
+    ck_assert_uint_le(from->peer_adverts.count, ADVERTS_MAX);
     ck_assert(to->rx_phase % 2 == 0 || to->advertised == 0);
     ck_assert(to->recv_ring_in == to->recv_ring_out || to->advertised == 0);
 }

@@ -29,7 +29,7 @@ static bool is_mapped(const char *name)
 static bool is_advertised(void)
 {
     struct sock *sock = xs_sock_get_locked(pair.client);
-    bool known = sock->conn->advert_count > 0;
+    bool known = sock->conn->peer_adverts.count > 0;
 
     xs_sock_put_locked(sock);
     return known;

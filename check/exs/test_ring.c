@@ -109,9 +109,9 @@ static void use_two_rings(void)
 {
     const struct conn *conn = conn_of(pair.server);
     const struct conn *client = conn_of(pair.client);
-    uint64_t size = conn->recv_ring_size, full = client->recv_ring_acked + size;
+    uint64_t size = conn->recv_ring_size, full = client->tx.ring_acked + size;
 
-    send_burst(full + size * 3 / 8 - client->recv_ring_sent);
+    send_burst(full + size * 3 / 8 - client->tx.ring_sent);
     ck_assert_uint_eq(client->path.ring_until, full);
     while (conn->recv_ring_told < full)
         receive_some();
@@ -236,7 +236,7 @@ static uint64_t ask_for_ring(const struct ends *ends)
     const struct conn *conn = conn_of(ends->server);
     uint64_t size = conn->recv_ring_size;
 
-    conn_of(ends->client)->due |= DUE_RING_WANTED;
+    conn_of(ends->client)->tx.due |= DUE_RING_WANTED;
     for (int i = 0; i < 100 && conn->recv_ring_size == size; i++)
         exchange_byte(ends);
     return conn->recv_ring_size;

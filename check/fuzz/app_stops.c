@@ -26,7 +26,7 @@ static const struct op *op_of(const struct asked *asked)
     if (sock == NULL)
         return NULL;
     if (sock->conn != NULL) {
-        STAILQ_FOREACH (op, &sock->conn->sends, link) {
+        STAILQ_FOREACH (op, &sock->conn->tx.sends, link) {
             if (op->event.exs_evt_ahandle == asked)
                 break;
         }

@@ -97,7 +97,7 @@ static int check_request(const struct sock *sock, const struct token *token, con
         return xs_fails(ENOTCONN);
     if (conn_broken(sock->conn))
         return xs_fails(sock->conn->error);
-    if (ask->type == EXS_EVT_RREAD && sock->conn->max_reads_out == 0)
+    if (ask->type == EXS_EVT_RREAD && sock->conn->onesided.max_reads_out == 0)
         return xs_fails(EOPNOTSUPP); /* the device has no RDMA READ */
     return check_token(sock->conn, token, ask);
 }
@@ -113,10 +113,10 @@ static int start_op(struct sock *sock, struct op *op, const struct ask *ask)
     }
     if (xs_misuse_on)
         xs_held_begin(op, ask);
-    op->number = conn->started++;
-    STAILQ_INSERT_TAIL(&conn->onesided, op, link);
-    if (conn->onesided_next == NULL)
-        conn->onesided_next = op;
+    op->number = conn->tx.started++;
+    STAILQ_INSERT_TAIL(&conn->onesided.ops, op, link);
+    if (conn->onesided.current == NULL)
+        conn->onesided.current = op;
     xs_conn_run_sends(conn);
     return 0;
 }

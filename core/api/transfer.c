@@ -48,7 +48,7 @@ static inline int check_connected(const struct sock *sock, bool receives)
 /* A send that is started now must wait for another one. */
 static bool has_to_wait(const struct conn *conn)
 {
-    return conn->sending != NULL;
+    return conn->tx.current != NULL;
 }
 
 /* A short message is gathered into one bounce buffer; the elements of a longer one are sent from their own
@@ -132,10 +132,10 @@ static int begin_send(struct sock *sock, struct queue *queue, const struct ask *
     }
     if (op->last)
         conn->writing = WRITE_SHUT;
-    op->number = conn->started++;
-    STAILQ_INSERT_TAIL(&conn->sends, op, link);
-    if (conn->sending == NULL)
-        conn->sending = op;
+    op->number = conn->tx.started++;
+    STAILQ_INSERT_TAIL(&conn->tx.sends, op, link);
+    if (conn->tx.current == NULL)
+        conn->tx.current = op;
     xs_conn_run_sends(conn);
     if (sock->owner == NULL && queue == NULL && ask->waiter == NULL)
         xs_progress_ensure(sock);

@@ -36,7 +36,7 @@ static bool may_follow(const struct conn *conn, const struct op *op, uint64_t ro
 {
     return op->files == NULL && op->event.exs_evt_type != EXS_EVT_SHUTDOWN && op->length > 0 &&
            op->length <= room && op->length <= batch_limit(conn) && (!op->late || may_copy(conn)) &&
-           (conn->onesided_next == NULL || conn->onesided_next->number > op->number);
+           (conn->onesided.current == NULL || conn->onesided.current->number > op->number);
 }
 
 /* Add the sends behind the first to its message, as many as may follow. */

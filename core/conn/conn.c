@@ -192,20 +192,20 @@ struct conn *xs_conn_new(struct sock *sock, struct rdma_cm_id *id, const struct 
         return NULL;
     conn->sock = sock;
     conn->adverts_used = true;
-    conn->doubt = 1; /* no wait for an advertisement before the peer's first one (awaits_advert()) */
+    conn->peer_adverts.skip = 1; /* no send waits before the peer's first advertisement (awaits_advert()) */
     conn->device = device;
     conn->id = id;
-    STAILQ_INIT(&conn->sends);
+    STAILQ_INIT(&conn->tx.sends);
     STAILQ_INIT(&conn->recvs);
-    STAILQ_INIT(&conn->onesided);
-    LIST_INIT(&conn->exports);
+    STAILQ_INIT(&conn->onesided.ops);
+    LIST_INIT(&conn->onesided.exports);
     conn->nic = xs_nic_get(atomic_load(&sock->home), device, id->verbs, id->port_num);
     if (conn->nic == NULL) {
         free(conn);
         return NULL;
     }
     conn->nic->conns++;
-    conn->max_reads_out = conn->max_reads_in = conn->nic->max_reads;
+    conn->onesided.max_reads_out = conn->onesided.max_reads_in = conn->nic->max_reads;
     conn->handle = xs_handle_make(&handles, conn);
     if (conn->handle == NULL)
         goto fail;
@@ -280,8 +280,8 @@ struct rdma_conn_param xs_conn_param(const struct conn *conn, uint8_t hello[HELL
     return (struct rdma_conn_param){
         .private_data = hello,
         .private_data_len = HELLO_SIZE,
-        .responder_resources = conn->max_reads_in,
-        .initiator_depth = conn->max_reads_out,
+        .responder_resources = conn->onesided.max_reads_in,
+        .initiator_depth = conn->onesided.max_reads_out,
         .retry_count = RETRY_COUNT,
         .rnr_retry_count = RNR_RETRY_COUNT,
     };
@@ -289,10 +289,10 @@ struct rdma_conn_param xs_conn_param(const struct conn *conn, uint8_t hello[HELL
 
 void xs_conn_reads(struct conn *conn, uint8_t wanted, uint8_t served)
 {
-    if (wanted < conn->max_reads_in)
-        conn->max_reads_in = wanted;
-    if (served < conn->max_reads_out)
-        conn->max_reads_out = served;
+    if (wanted < conn->onesided.max_reads_in)
+        conn->onesided.max_reads_in = wanted;
+    if (served < conn->onesided.max_reads_out)
+        conn->onesided.max_reads_out = served;
 }
 
 void xs_conn_peer(struct conn *conn, const struct hello *peer)
@@ -321,13 +321,13 @@ static uint64_t known_sum(uint64_t a, uint64_t b)
 
 void xs_stats_add(exs_stats_t *stats, const struct conn *conn)
 {
-    stats->exs_sends += conn->started;
+    stats->exs_sends += conn->tx.started;
     stats->exs_receives += conn->receives;
-    stats->exs_sent += conn->tx_position;
-    stats->exs_sent_direct += conn->tx_position - conn->recv_ring_sent;
+    stats->exs_sent += conn->tx.position;
+    stats->exs_sent_direct += conn->tx.position - conn->tx.ring_sent;
     stats->exs_received += conn->rx_position;
     stats->exs_received_direct += conn->rx_position - conn->recv_ring_in;
-    stats->exs_bytes_read += conn->bytes_read;
-    stats->exs_bytes_written += conn->bytes_written;
+    stats->exs_bytes_read += conn->onesided.bytes_read;
+    stats->exs_bytes_written += conn->onesided.bytes_written;
     stats->exs_retransmissions = known_sum(stats->exs_retransmissions, retransmissions_of(conn));
 }

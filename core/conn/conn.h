@@ -155,6 +155,45 @@ struct keepalive {
     uint32_t activity;   /* number of completions at the last probe */
 };
 
+/* Sending. */
+struct transmit {
+    struct op_list sends; /* that have not completed, in order */
+    struct op *current;   /* the first of them that is not all posted, or NULL */
+    uint64_t started;     /* sends and one-sided operations since the connection was made */
+    /* while the stream is torn (ending.h): the number of the first send that was started since then */
+    uint64_t torn_at;
+    uint64_t queued;   /* bytes of all sends ever started up to the last one, if they are limited (bound.c) */
+    uint64_t position; /* bytes of the stream sent */
+    /* bytes ever written to the peer's ring buffer, and ever copied out of it there */
+    uint64_t ring_sent, ring_acked;
+    uint32_t phase;
+    bool nonblocking; /* the current send must not wait for an advertisement (MSG_DONTWAIT) */
+    uint8_t due;      /* DUE_ */
+};
+
+/* The advertisements of the peer that this end has not used up: a ring. */
+struct peer_adverts {
+    struct advert list[ADVERTS_MAX];
+    uint32_t head, count;
+    bool begun; /* the first one has been written to, and its transfer has not ended */
+    /* Waiting for an advertisement (tx.c). */
+    uint64_t waiter;     /* the number of the last long send that waited */
+    uint64_t wait_until; /* ns, until when a long send waits; 0: none does */
+    /* Backoff. skip: advertisements that must arrive before a long send waits again; backoff: the value of `skip` after
+     * the last wait that timed out; a wait that succeeds halves it. */
+    uint32_t skip, backoff;
+};
+
+/* One-sided operations. */
+struct onesided {
+    struct op_list ops;                  /* that have not completed, in order */
+    struct op *current;                  /* the first of them that is not all posted, or NULL */
+    uint8_t max_reads_out, max_reads_in; /* maximum number of outstanding RDMA READs of this end, of the peer */
+    uint32_t reads;                      /* outstanding RDMA READs of this end */
+    LIST_HEAD(export_list, export) exports; /* memory that the peer may access */
+    uint64_t bytes_read, bytes_written;     /* since the connection was made */
+};
+
 struct conn {
     struct sock *sock;
     const struct device *device;
@@ -201,37 +240,12 @@ struct conn {
     struct send_queue sq;
     struct keepalive keepalive;
 
-    /* sending */
-    struct op_list sends; /* that have not completed, in order */
-    struct op *sending;   /* the first of them that is not all posted, or NULL */
-    struct advert adverts[ADVERTS_MAX];
-    uint32_t advert_head, advert_count;
-    /* while the stream is torn (ending.h): the number of the first send that was started since then */
-    uint64_t torn_at;
-    uint64_t queued; /* bytes of all sends ever started up to the last one, if they are limited (bound.c) */
-    uint32_t tx_phase;
-    uint64_t tx_position; /* bytes of the stream sent */
     struct hello peer;
     struct peer_ring peer_ring;
     struct path path;
-    /* bytes ever written to the peer's ring buffer, and ever copied out of it there */
-    uint64_t recv_ring_sent, recv_ring_acked;
-    uint64_t advert_for; /* the number of the last long send that waited for an advertisement */
-    uint64_t advert_due; /* ns, until when a long send waits for an advertisement; 0: none does */
-    /* Backoff (tx.c). doubt: advertisements that must arrive before a long send waits for one again; doubts: the value
-     * of `doubt` after the last wait that timed out; a wait that succeeds halves it. */
-    uint32_t doubt, doubts;
-    bool advert_begun; /* the first advertisement has been written to, and its transfer has not ended */
-    bool at_once;      /* the current send must not wait for an advertisement (MSG_DONTWAIT) */
-    uint8_t due;       /* DUE_ */
-
-    /* one-sided */
-    struct op_list onesided;             /* that have not completed, in order */
-    struct op *onesided_next;            /* the first of them that is not all posted, or NULL */
-    uint64_t started;                    /* sends and one-sided operations since the connection was made */
-    uint8_t max_reads_out, max_reads_in; /* maximum number of outstanding RDMA READs of this end, of the peer */
-    uint32_t reads;                      /* outstanding RDMA READs of this end */
-    LIST_HEAD(export_list, export) exports; /* memory that the peer may access */
+    struct transmit tx;
+    struct peer_adverts peer_adverts;
+    struct onesided onesided;
 
     /* receiving */
     struct op_list recvs;
@@ -252,8 +266,7 @@ struct conn {
     bool filling; /* the first receive has got a part of a direct transfer, and the next message continues it */
     bool receives_ended; /* a receive completed with the end of the stream, so no later one may have bytes */
 
-    uint64_t bytes_read, bytes_written; /* by one-sided operations, since the connection was made */
-    uint64_t stale_adverts;             /* advertisements dropped because they crossed with indirect data */
+    uint64_t stale_adverts; /* advertisements dropped because they crossed with indirect data */
 };
 
 /* ---- conn.c ------------------------------------------------------------------------------ */

@@ -57,23 +57,23 @@ static void send_ack(struct conn *conn)
 /* Send the messages that are due (conn->due), as far as there are credits. */
 static void say_due(struct conn *conn)
 {
-    if (conn->due & DUE_END)
+    if (conn->tx.due & DUE_END)
         xs_tx_end(conn);
-    if (conn->due & DUE_RECALL && send_bare(conn, CONTROL_RECALL, CREDITS_KEPT, POSTED_CONTROL)) {
-        conn->due &= (uint8_t)~DUE_RECALL;
+    if (conn->tx.due & DUE_RECALL && send_bare(conn, CONTROL_RECALL, CREDITS_KEPT, POSTED_CONTROL)) {
+        conn->tx.due &= (uint8_t)~DUE_RECALL;
         conn->recalling = true;
     }
-    if (conn->due & (DUE_RING_WANTED | DUE_RING))
+    if (conn->tx.due & (DUE_RING_WANTED | DUE_RING))
         xs_ring_say(conn);
-    if (conn->due & DUE_RECALLED && send_bare(conn, CONTROL_RECALLED, CREDITS_KEPT, POSTED_CONTROL))
-        conn->due &= (uint8_t)~DUE_RECALLED;
+    if (conn->tx.due & DUE_RECALLED && send_bare(conn, CONTROL_RECALLED, CREDITS_KEPT, POSTED_CONTROL))
+        conn->tx.due &= (uint8_t)~DUE_RECALLED;
 }
 
 /* May FIN be sent? Only when all data in front of it was posted. One-sided operations that the application
  * started after shutdown don't delay FIN, but a close waits for them, too. */
 static bool may_end(const struct conn *conn)
 {
-    return conn->sending == NULL && (conn->onesided_next == NULL || conn->sock->state != SOCK_CLOSING);
+    return conn->tx.current == NULL && (conn->onesided.current == NULL || conn->sock->state != SOCK_CLOSING);
 }
 
 /* Send FIN, with all credits for what has arrived: the peer may miss the device's last acknowledgement, and this side
@@ -109,7 +109,7 @@ static __attribute__((noinline)) void say_all(struct conn *conn)
 {
     if (ack_is_due(conn))
         send_ack(conn);
-    if (conn->due != 0)
+    if (conn->tx.due != 0)
         say_due(conn);
     if (conn->writing == WRITE_SHUT && may_end(conn))
         say_end(conn);
@@ -122,7 +122,7 @@ static __attribute__((noinline)) void say_all(struct conn *conn)
 inline __attribute__((always_inline)) void xs_control_run(struct conn *conn)
 {
     if (conn->state == CONN_OPEN &&
-        (ack_is_due(conn) || conn->due != 0 || conn->writing == WRITE_SHUT || credits_are_due(conn)))
+        (ack_is_due(conn) || conn->tx.due != 0 || conn->writing == WRITE_SHUT || credits_are_due(conn)))
         say_all(conn);
 }
 
@@ -134,9 +134,9 @@ void xs_violation(struct conn *conn, const char *what)
 
 static bool may_advertise(const struct conn *conn, const struct control *advert)
 {
-    return conn->advert_count < ADVERTS_MAX && advert->length > 0 &&
+    return conn->peer_adverts.count < ADVERTS_MAX && advert->length > 0 &&
            advert->addr + advert->length >= advert->addr && advert->phase % 2 == 0 &&
-           advert->position <= conn->tx_position;
+           advert->position <= conn->tx.position;
 }
 
 bool xs_credits_received(struct conn *conn, uint32_t credits)
@@ -173,10 +173,10 @@ void xs_control_received(struct conn *conn, const uint8_t *message, size_t lengt
             xs_tx_advert(conn, &control);
         break;
     case CONTROL_ACK:
-        if (control.position < conn->recv_ring_acked || control.position > conn->recv_ring_sent)
+        if (control.position < conn->tx.ring_acked || control.position > conn->tx.ring_sent)
             xs_violation(conn, "an invalid acknowledgement");
         else
-            conn->recv_ring_acked = control.position;
+            conn->tx.ring_acked = control.position;
         break;
     case CONTROL_FIN:
         if (conn->filling && conn->sock->type == SOCK_SEQPACKET) {
@@ -188,7 +188,7 @@ void xs_control_received(struct conn *conn, const uint8_t *message, size_t lengt
         break;
     case CONTROL_RECALL:
         xs_tx_recall(conn);
-        conn->due |= DUE_RECALLED;
+        conn->tx.due |= DUE_RECALLED;
         break;
     case CONTROL_RECALLED:
         if (conn->recalling)

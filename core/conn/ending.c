@@ -11,7 +11,7 @@
 
 static void set_torn(struct conn *conn)
 {
-    conn->torn_at = conn->started;
+    conn->tx.torn_at = conn->tx.started;
     atomic_fetch_or_explicit(&conn->sock->sent, SENT_TORN, memory_order_relaxed);
 }
 
@@ -28,7 +28,7 @@ static void set_unreported(const struct conn *conn, struct op *op)
 
 void xs_send_follows(struct conn *conn, const struct op *op)
 {
-    if (op->number >= conn->torn_at)
+    if (op->number >= conn->tx.torn_at)
         atomic_fetch_and_explicit(&conn->sock->sent, ~SENT_TORN, memory_order_relaxed);
 }
 
@@ -79,7 +79,7 @@ static void undo_end(struct conn *conn, struct op *of)
     of->last = false;
     if (!ended || conn->writing != WRITE_SHUT)
         return;
-    STAILQ_FOREACH (op, &conn->sends, link) {
+    STAILQ_FOREACH (op, &conn->tx.sends, link) {
         if (op->last)
             return;
     }
@@ -89,9 +89,9 @@ static void undo_end(struct conn *conn, struct op *of)
 /* End a send that was not begun; it completes now. */
 static void remove_send(struct conn *conn, struct op *op, int error)
 {
-    if (conn->sending == op)
-        conn->sending = STAILQ_NEXT(op, link);
-    STAILQ_REMOVE(&conn->sends, op, op, link);
+    if (conn->tx.current == op)
+        conn->tx.current = STAILQ_NEXT(op, link);
+    STAILQ_REMOVE(&conn->tx.sends, op, op, link);
     undo_end(conn, op);
     xs_op_moved(op, 0);
     xs_tx_release(conn, op);
@@ -102,8 +102,8 @@ static void remove_send(struct conn *conn, struct op *op, int error)
  * it have completed. */
 static void cut_send(struct conn *conn, struct op *op, int error)
 {
-    if (conn->sending == op)
-        conn->sending = STAILQ_NEXT(op, link);
+    if (conn->tx.current == op)
+        conn->tx.current = STAILQ_NEXT(op, link);
     op->error = error;
     op->length = op->posted;
     op->all_posted = true;
@@ -119,7 +119,7 @@ static int stop_op(struct op *op, int error)
 
 void xs_send_end_here(struct conn *conn)
 {
-    cut_send(conn, conn->sending, 0);
+    cut_send(conn, conn->tx.current, 0);
     if (conn->sock->sends_bounded)
         xs_sends_count(conn);
     xs_tx_end(conn);
@@ -195,7 +195,7 @@ void xs_send_fail(struct conn *conn, struct op *op, int error)
         break_it(conn);
         return;
     }
-    bool in_turn = conn->sending == op || op->all_posted;
+    bool in_turn = conn->tx.current == op || op->all_posted;
 
     if (sock_is_stream(conn->sock))
         end_from(conn, op, error == ETIMEDOUT ? stop_op(op, error) : error, in_turn);
@@ -203,5 +203,5 @@ void xs_send_fail(struct conn *conn, struct op *op, int error)
         end_one(conn, op, error, in_turn);
     if (conn->sock->sends_bounded)
         xs_sends_count(conn);
-    conn->due |= DUE_END;
+    conn->tx.due |= DUE_END;
 }

@@ -41,8 +41,8 @@ static void end_export(struct conn *conn, struct export *export)
 
 void xs_export_end_all(struct conn *conn)
 {
-    while (!LIST_EMPTY(&conn->exports))
-        end_export(conn, LIST_FIRST(&conn->exports));
+    while (!LIST_EMPTY(&conn->onesided.exports))
+        end_export(conn, LIST_FIRST(&conn->onesided.exports));
 }
 
 int xs_export_add(struct conn *conn, exs_mhandle_t mhandle, void *addr, size_t length, int access,
@@ -68,7 +68,7 @@ int xs_export_add(struct conn *conn, exs_mhandle_t mhandle, void *addr, size_t l
 
     xs_token_pack(&there, &export->token);
     *token = export->token;
-    LIST_INSERT_HEAD(&conn->exports, export, link);
+    LIST_INSERT_HEAD(&conn->onesided.exports, export, link);
     return 0;
 unuse:
     xs_memory_unuse(export->memory);
@@ -81,7 +81,7 @@ int xs_export_drop(struct conn *conn, const exs_token_t *token)
 {
     struct export *export;
 
-    LIST_FOREACH (export, &conn->exports, link) {
+    LIST_FOREACH (export, &conn->onesided.exports, link) {
         if (memcmp(&export->token, token, sizeof(*token)) != 0)
             continue;
         end_export(conn, export);

@@ -73,9 +73,9 @@ int xs_conn_errno(const struct conn *conn)
 
 bool xs_conn_is_sending(const struct conn *conn, bool end_is_out)
 {
-    const struct op *first = STAILQ_FIRST(&conn->sends);
+    const struct op *first = STAILQ_FIRST(&conn->tx.sends);
 
-    return !STAILQ_EMPTY(&conn->onesided) ||
+    return !STAILQ_EMPTY(&conn->onesided.ops) ||
            (first != NULL && first->event.exs_evt_type != EXS_EVT_SHUTDOWN && !end_is_out);
 }
 
@@ -92,11 +92,11 @@ static __attribute__((cold)) void enter_drained(struct conn *conn)
     xs_onesided_finish(conn, 0);
     if (xs_conn_is_sending(conn, conn->end_arrived))
         xs_sent_is_lost(conn);
-    while ((op = STAILQ_FIRST(&conn->sends)) != NULL) {
+    while ((op = STAILQ_FIRST(&conn->tx.sends)) != NULL) {
         in_order = in_order && op->event.exs_evt_type == EXS_EVT_SHUTDOWN; /* no send was lost so far */
         xs_tx_finish(conn, op, op->error != 0 || conn->end_arrived || in_order ? op->error : error);
     }
-    conn->sending = NULL;
+    conn->tx.current = NULL;
     xs_onesided_finish(conn, error);
     xs_rx_run(conn); /* data that arrived before is still delivered, and so is an orderly end of the stream */
 }

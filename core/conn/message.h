@@ -49,7 +49,7 @@ bool xs_message_gather(struct conn *conn, const struct message *message, struct 
 
 /* Returns 1 and the next bytes of a send; 0 if it can't continue now; -1 if it failed, with the errno in op->error. */
 int xs_tx_span(struct conn *conn, struct op *op, struct span *span);
-/* All bytes of the send were given to the device: conn->sending becomes the send behind it. */
+/* All bytes of the send were given to the device: conn->tx.current becomes the send behind it. */
 void xs_tx_all_posted(struct conn *conn, struct op *op);
 
 /* ---- batch.c ----------------------------------------------------------------------------------- */

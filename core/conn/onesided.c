@@ -37,10 +37,10 @@ static struct ibv_sge next_piece(const struct conn *conn, const struct op *op)
  * Therefore a READ beyond the limit is not posted yet. */
 bool xs_onesided_post(struct conn *conn)
 {
-    struct op *op = conn->onesided_next;
+    struct op *op = conn->onesided.current;
 
     if (op == NULL || conn_sq_free(conn) <= SQ_KEPT_BY_DATA ||
-        (xs_onesided_is_read(op) && conn->reads == conn->max_reads_out))
+        (xs_onesided_is_read(op) && conn->onesided.reads == conn->onesided.max_reads_out))
         return false;
     struct ibv_sge sge = next_piece(conn, op);
     struct ibv_send_wr wr = {
@@ -54,10 +54,10 @@ bool xs_onesided_post(struct conn *conn)
     if (!xs_conn_post(conn, &wr, &posted))
         return false;
     op->posted += sge.length;
-    conn->reads += xs_onesided_is_read(op);
+    conn->onesided.reads += xs_onesided_is_read(op);
     if (op->posted == op->length) {
         op->all_posted = true;
-        conn->onesided_next = STAILQ_NEXT(op, link);
+        conn->onesided.current = STAILQ_NEXT(op, link);
     }
     return true;
 }
@@ -67,7 +67,7 @@ void xs_onesided_completed(struct conn *conn, const struct posted *posted, enum 
     struct op *op = posted->op;
 
     op->requests--;
-    conn->reads -= xs_onesided_is_read(op);
+    conn->onesided.reads -= xs_onesided_is_read(op);
     if (status == IBV_WC_SUCCESS)
         op->acked += posted->bytes;
     else if (status == IBV_WC_REM_ACCESS_ERR && op->error == 0)
@@ -76,11 +76,11 @@ void xs_onesided_completed(struct conn *conn, const struct posted *posted, enum 
 
 static void finish_op(struct conn *conn, struct op *op, int error)
 {
-    STAILQ_REMOVE_HEAD(&conn->onesided, link);
+    STAILQ_REMOVE_HEAD(&conn->onesided.ops, link);
     if (xs_onesided_is_read(op) && op->bounce != NULL && op->acked > 0 && (error == 0 || op->stopped) &&
         !nofault_give(op->buffer, op->bounce->data, op->acked))
         error = EFAULT;
-    *(xs_onesided_is_read(op) ? &conn->bytes_read : &conn->bytes_written) += op->acked;
+    *(xs_onesided_is_read(op) ? &conn->onesided.bytes_read : &conn->onesided.bytes_written) += op->acked;
     xs_op_moved(op, op->acked);
     xs_tx_release(conn, op);
     xs_op_complete(op, error);
@@ -90,7 +90,7 @@ void xs_onesided_finish(struct conn *conn, int error)
 {
     struct op *op;
 
-    while ((op = STAILQ_FIRST(&conn->onesided)) != NULL) {
+    while ((op = STAILQ_FIRST(&conn->onesided.ops)) != NULL) {
         bool over = op->all_posted && op->requests == 0;
         bool done = over && op->error == 0 && op->acked == op->length;
         bool stopped = over && op->stopped;
@@ -104,5 +104,5 @@ void xs_onesided_finish(struct conn *conn, int error)
                                    : error);
     }
     if (error != 0)
-        conn->onesided_next = NULL;
+        conn->onesided.current = NULL;
 }

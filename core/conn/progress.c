@@ -49,7 +49,7 @@ static bool has_to_wait(const struct sock *sock)
     const struct conn *conn = sock->conn;
 
     return sock->owner == NULL && conn != NULL && conn->state == CONN_OPEN &&
-           (conn->sending != NULL || conn->onesided_next != NULL || conn->writing == WRITE_SHUT);
+           (conn->tx.current != NULL || conn->onesided.current != NULL || conn->writing == WRITE_SHUT);
 }
 
 /* A connect on a nonblocking socket (nonblocking.c). */

@@ -59,10 +59,10 @@ void xs_path_blocked(struct conn *conn)
 
     if (!path->times_trip)
         path->is_due = true;
-    if (!path->times_ring && conn->recv_ring_sent - conn->recv_ring_acked == conn->peer_ring.size) {
+    if (!path->times_ring && conn->tx.ring_sent - conn->tx.ring_acked == conn->peer_ring.size) {
         path->times_ring = true;
         path->ring_began = now_ns();
-        path->ring_until = conn->recv_ring_sent;
+        path->ring_until = conn->tx.ring_sent;
     }
 }
 
@@ -95,7 +95,7 @@ static void end_turn(struct conn *conn, uint64_t now)
     path->times_ring = false;
     if (!path_is_long(conn) || (now - path->ring_began) / 2 >= path->trip || conn->peer_ring.size >= RING_MAX)
         return;
-    conn->due |= DUE_RING_WANTED;
+    conn->tx.due |= DUE_RING_WANTED;
     xs_ring_say(conn); /* at once, since the connection may not run again before the next acknowledgement */
 }
 
@@ -103,7 +103,7 @@ void xs_path_progress(struct conn *conn)
 {
     struct path *path = &conn->path;
     bool is_trip_over = path->times_trip && (int32_t)(conn->sq.head - path->until) >= 0;
-    bool is_turn_over = path->times_ring && conn->recv_ring_acked >= path->ring_until;
+    bool is_turn_over = path->times_ring && conn->tx.ring_acked >= path->ring_until;
 
     if (!is_trip_over && !is_turn_over)
         return;
@@ -127,7 +127,7 @@ void xs_ring_offered(struct conn *conn, const struct control *control)
     *ring = (struct peer_ring){
         .addr = control->addr, .size = control->length, .rkey = control->rkey, .is_new = true};
     conn->path.times_ring = false;
-    conn->due &= (uint8_t)~DUE_RING_WANTED;
+    conn->tx.due &= (uint8_t)~DUE_RING_WANTED;
 }
 
 /* ---- Receiving: a larger ring ------------------------------------------------------------------------ */
@@ -137,7 +137,7 @@ void xs_ring_wanted(struct conn *conn)
     if (!may_grow(conn))
         xs_violation(conn, "a request for a larger ring buffer, which was not agreed on");
     else
-        conn->due |= DUE_RING;
+        conn->tx.due |= DUE_RING;
 }
 
 static void unmap_ring(uint8_t *data, uint64_t size)
@@ -224,7 +224,7 @@ static void offer_ring(struct conn *conn)
 
     if (conn->credits.available <= CREDITS_KEPT || conn_sq_free(conn) == 0)
         return;
-    conn->due &= (uint8_t)~DUE_RING;
+    conn->tx.due &= (uint8_t)~DUE_RING;
     if (!wants_growth(conn))
         return;
     control.length = conn->recv_ring_size * GROWTH;
@@ -243,11 +243,11 @@ void xs_ring_say(struct conn *conn)
 {
     struct control control = {.type = CONTROL_RING_WANTED};
 
-    if (conn->due & DUE_RING_WANTED && xs_control_send(conn, &control, CREDITS_KEPT, POSTED_CONTROL)) {
-        conn->due &= (uint8_t)~DUE_RING_WANTED;
+    if (conn->tx.due & DUE_RING_WANTED && xs_control_send(conn, &control, CREDITS_KEPT, POSTED_CONTROL)) {
+        conn->tx.due &= (uint8_t)~DUE_RING_WANTED;
         conn->peer_ring.is_asked = true;
     }
-    if (conn->due & DUE_RING)
+    if (conn->tx.due & DUE_RING)
         offer_ring(conn);
 }
 

@@ -34,7 +34,7 @@ struct path {
     uint8_t trips;                   /* round trips measured, up to PATH_TRIPS */
     uint32_t until;                  /* the round trip ends when sq.head has reached this value */
     uint64_t trip_began, ring_began; /* ns */
-    uint64_t ring_until;             /* the turn ends when recv_ring_acked has reached this value */
+    uint64_t ring_until;             /* the turn ends when tx.ring_acked has reached this value */
     uint64_t trip;                   /* ns, the shortest round trip; UINT64_MAX: none was measured */
 };
 

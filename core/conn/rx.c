@@ -365,7 +365,7 @@ void xs_rx_recall(struct conn *conn)
 {
     if (conn->advertised == 0 || conn->recalling || conn->state != CONN_OPEN)
         return;
-    conn->due |= DUE_RECALL;
+    conn->tx.due |= DUE_RECALL;
     conn->adverts_max = 0;
 }
 

@@ -19,55 +19,56 @@
 #define FILLED_MIN 65536
 /* maximum time that a long send waits for an advertisement */
 #define ADVERT_NS (20 * UINT64_C(1000000))
-/* maximum of conn->doubt, the advertisements that must arrive before a send waits again */
-#define DOUBT_MAX 1023
+/* maximum of peer_adverts.skip */
+#define BACKOFF_MAX 1023
 
 /* ---- Advertisements --------------------------------------------------------------------------- */
 
-/* The peer advertised a receive: adjust conn->doubt, the number of advertisements that must arrive before a
+/* The peer advertised a receive: adjust peer_adverts.skip, the number of advertisements that must arrive before a
  * send waits for one. A receive that is shorter than the ring buffer is not worth a wait: filling the ring
  * ahead of the receives is faster than a round trip per receive. */
 static void trust_more(struct conn *conn, uint64_t length)
 {
-    if (conn->advert_due != 0)
-        conn->doubts /= 2;
-    conn->advert_due = 0;
+    if (conn->peer_adverts.wait_until != 0)
+        conn->peer_adverts.backoff /= 2;
+    conn->peer_adverts.wait_until = 0;
     if (length < conn->peer_ring.size)
-        conn->doubt += conn->doubt == 0;
-    else if (conn->doubt > 0)
-        conn->doubt--;
+        conn->peer_adverts.skip += conn->peer_adverts.skip == 0;
+    else if (conn->peer_adverts.skip > 0)
+        conn->peer_adverts.skip--;
 }
 
 void xs_tx_advert(struct conn *conn, const struct control *control)
 {
     bool usable = !sock_is_stream(conn->sock) ||
-                  (control->phase == conn->tx_phase && conn->tx_phase % 2 == 0) ||
-                  ((int32_t)(control->phase - conn->tx_phase) > 0 && control->position == conn->tx_position);
+                  (control->phase == conn->tx.phase && conn->tx.phase % 2 == 0) ||
+                  ((int32_t)(control->phase - conn->tx.phase) > 0 && control->position == conn->tx.position);
 
     trust_more(conn, control->length);
     if (!usable) {
         conn->stale_adverts++;
         return;
     }
-    conn->tx_phase = control->phase;
-    conn->adverts[(conn->advert_head + conn->advert_count++) % ADVERTS_MAX] = (struct advert){
-        .addr = control->addr,
-        .left = control->length,
-        .rkey = control->rkey,
-        .waitall = (control->flags & CONTROL_WAITALL) != 0,
-    };
+    conn->tx.phase = control->phase;
+    conn->peer_adverts.list[(conn->peer_adverts.head + conn->peer_adverts.count++) % ADVERTS_MAX] =
+        (struct advert){
+            .addr = control->addr,
+            .left = control->length,
+            .rkey = control->rkey,
+            .waitall = (control->flags & CONTROL_WAITALL) != 0,
+        };
 }
 
 static inline void drop_advert(struct conn *conn)
 {
-    conn->advert_head = (conn->advert_head + 1) % ADVERTS_MAX;
-    conn->advert_count--;
+    conn->peer_adverts.head = (conn->peer_adverts.head + 1) % ADVERTS_MAX;
+    conn->peer_adverts.count--;
 }
 
 void xs_tx_recall(struct conn *conn)
 {
-    conn->advert_count = conn->advert_begun ? 1 : 0;
-    conn->adverts[conn->advert_head].waitall = false;
+    conn->peer_adverts.count = conn->peer_adverts.begun ? 1 : 0;
+    conn->peer_adverts.list[conn->peer_adverts.head].waitall = false;
 }
 
 /* At least FILLED_MIN bytes are in flight to advertised buffers. */
@@ -75,7 +76,7 @@ static __attribute__((noinline)) bool is_filled(const struct conn *conn)
 {
     uint64_t bytes = 0;
 
-    if (conn->tx_phase % 2 != 0)
+    if (conn->tx.phase % 2 != 0)
         return false;
     for (uint32_t entry = conn->sq.head; entry != conn->sq.tail && bytes < FILLED_MIN; entry++)
         bytes += conn->sq.posted[entry % SQ_DEPTH].told;
@@ -86,34 +87,35 @@ static __attribute__((noinline)) bool is_filled(const struct conn *conn)
  * it waits up to ADVERT_NS for an advertisement. Its bytes then go straight into the receive buffer; through
  * the ring, each receive would complete with the few bytes that had been copied by then, and the ring would be
  * full again before the next receive is advertised. But the peer may itself wait for data before it receives.
- * Therefore each wait that times out doubles conn->doubts, the number of advertisements that must arrive before
+ * Therefore each wait that times out doubles peer_adverts.backoff, the number of advertisements that must arrive before
  * a send waits again. A send does not wait if the queue has no timer that would end the wait. */
 static __attribute__((noinline)) bool awaits_advert(struct conn *conn, const struct op *op)
 {
     struct queue *home = atomic_load(&conn->sock->home);
     uint64_t now;
 
-    if (op->length - op->posted <= conn->peer_ring.size || op->deadline != 0 || conn->doubt > 0)
+    if (op->length - op->posted <= conn->peer_ring.size || op->deadline != 0 || conn->peer_adverts.skip > 0)
         return false;
     now = now_ns();
-    if (conn->advert_due == 0 || conn->advert_for != op->number) {
-        conn->advert_for = op->number;
-        conn->advert_due = ns_after(now, ADVERT_NS);
-        xs_sock_wake_by(conn->sock, conn->advert_due);
+    if (conn->peer_adverts.wait_until == 0 || conn->peer_adverts.waiter != op->number) {
+        conn->peer_adverts.waiter = op->number;
+        conn->peer_adverts.wait_until = ns_after(now, ADVERT_NS);
+        xs_sock_wake_by(conn->sock, conn->peer_adverts.wait_until);
     }
-    if (now < conn->advert_due && xs_queue_keeps_time(home))
+    if (now < conn->peer_adverts.wait_until && xs_queue_keeps_time(home))
         return true;
-    conn->advert_due = 0;
-    conn->doubts = conn->doubts < DOUBT_MAX ? 2 * conn->doubts + 1 : DOUBT_MAX;
-    conn->doubt = conn->doubts;
+    conn->peer_adverts.wait_until = 0;
+    conn->peer_adverts.backoff =
+        conn->peer_adverts.backoff < BACKOFF_MAX ? 2 * conn->peer_adverts.backoff + 1 : BACKOFF_MAX;
+    conn->peer_adverts.skip = conn->peer_adverts.backoff;
     return false;
 }
 
 void xs_tx_look(struct conn *conn)
 {
-    if (conn->advert_due > now_ns())
-        xs_sock_wake_by(conn->sock, conn->advert_due);
-    else if (conn->advert_due != 0)
+    if (conn->peer_adverts.wait_until > now_ns())
+        xs_sock_wake_by(conn->sock, conn->peer_adverts.wait_until);
+    else if (conn->peer_adverts.wait_until != 0)
         xs_conn_run_sends(conn);
 }
 
@@ -122,17 +124,17 @@ void xs_tx_look(struct conn *conn)
  * more data before it receives, so a send waits only until the device has acknowledged nearly all bytes. */
 static bool waits_for_advert(struct conn *conn, const struct op *op)
 {
-    return op->length >= DIRECT_MIN && !conn->at_once && !path_is_long(conn) &&
+    return op->length >= DIRECT_MIN && !conn->tx.nonblocking && !path_is_long(conn) &&
            (is_filled(conn) || awaits_advert(conn, op));
 }
 
 static bool find_target(struct conn *conn, const struct op *op, struct target *target)
 {
-    uint64_t used = conn->recv_ring_sent - conn->recv_ring_acked;
-    uint64_t offset = conn->recv_ring_sent % conn->peer_ring.size;
+    uint64_t used = conn->tx.ring_sent - conn->tx.ring_acked;
+    uint64_t offset = conn->tx.ring_sent % conn->peer_ring.size;
 
-    if (conn->advert_count > 0) {
-        struct advert *advert = &conn->adverts[conn->advert_head];
+    if (conn->peer_adverts.count > 0) {
+        struct advert *advert = &conn->peer_adverts.list[conn->peer_adverts.head];
 
         *target = (struct target){.addr = advert->addr,
                                   .room = advert->left,
@@ -155,17 +157,17 @@ static bool find_target(struct conn *conn, const struct op *op, struct target *t
 /* `bytes` were written into the target: advance the positions, and drop an advertisement that is used up. */
 static void advance_target(struct conn *conn, struct target *target, uint32_t bytes)
 {
-    conn->tx_position += bytes;
+    conn->tx.position += bytes;
     if (target->advert == NULL) {
-        conn->recv_ring_sent += bytes;
+        conn->tx.ring_sent += bytes;
         conn->peer_ring.is_new = false;
-        conn->tx_phase |= 1;
+        conn->tx.phase |= 1;
         return;
     }
     target->advert->addr += bytes;
     target->advert->left -= bytes;
-    conn->advert_begun = (target->imm & IMM_MORE) != 0;
-    if (conn->advert_begun)
+    conn->peer_adverts.begun = (target->imm & IMM_MORE) != 0;
+    if (conn->peer_adverts.begun)
         return;
     if (!sock_is_stream(conn->sock) || !target->advert->waitall || target->advert->left == 0)
         drop_advert(conn);
@@ -204,7 +206,7 @@ int xs_tx_span(struct conn *conn, struct op *op, struct span *span)
 void xs_tx_all_posted(struct conn *conn, struct op *op)
 {
     op->all_posted = true;
-    conn->sending = STAILQ_NEXT(op, link);
+    conn->tx.current = STAILQ_NEXT(op, link);
 }
 
 static uint32_t min_of_four(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
@@ -275,19 +277,19 @@ static bool post_data(struct conn *conn, struct op *op)
 
 void xs_tx_end(struct conn *conn)
 {
-    struct advert *advert = &conn->adverts[conn->advert_head];
+    struct advert *advert = &conn->peer_adverts.list[conn->peer_adverts.head];
     uint64_t most;
 
-    conn->due &= (uint8_t)~DUE_END;
-    if (!conn->advert_begun || !sock_is_stream(conn->sock) || conn->writing >= WRITE_FIN_SENT ||
+    conn->tx.due &= (uint8_t)~DUE_END;
+    if (!conn->peer_adverts.begun || !sock_is_stream(conn->sock) || conn->writing >= WRITE_FIN_SENT ||
         (conn->peer.flags & HELLO_EMPTY_END) == 0)
         return;
-    if (conn->sending != NULL || conn->state != CONN_OPEN || !xs_message_room(conn, &most) ||
+    if (conn->tx.current != NULL || conn->state != CONN_OPEN || !xs_message_room(conn, &most) ||
         !xs_message_end(conn, advert)) {
-        conn->due |= DUE_END;
+        conn->tx.due |= DUE_END;
         return;
     }
-    conn->advert_begun = false;
+    conn->peer_adverts.begun = false;
     if (!advert->waitall)
         drop_advert(conn);
 }
@@ -309,7 +311,7 @@ inline void xs_tx_finish(struct conn *conn, struct op *op, int error)
 {
     uint64_t bytes = error == 0 ? op->length : op->acked;
 
-    STAILQ_REMOVE_HEAD(&conn->sends, link);
+    STAILQ_REMOVE_HEAD(&conn->tx.sends, link);
     xs_op_moved(op, bytes);
     xs_tx_release(conn, op);
     xs_op_complete(op, error);
@@ -317,7 +319,7 @@ inline void xs_tx_finish(struct conn *conn, struct op *op, int error)
 
 static inline bool first_is_done(const struct conn *conn)
 {
-    const struct op *op = STAILQ_FIRST(&conn->sends);
+    const struct op *op = STAILQ_FIRST(&conn->tx.sends);
 
     return op != NULL && op->requests == 0 && op->all_posted && !op->failed;
 }
@@ -326,7 +328,7 @@ static inline bool first_is_done(const struct conn *conn)
 static void finish_done(struct conn *conn)
 {
     do {
-        struct op *op = STAILQ_FIRST(&conn->sends);
+        struct op *op = STAILQ_FIRST(&conn->tx.sends);
 
         if (op->event.exs_evt_type == EXS_EVT_SHUTDOWN && conn->writing != WRITE_FIN_ACKED && op->error == 0)
             break;
@@ -364,9 +366,9 @@ inline void xs_tx_completed(struct conn *conn, const struct posted *posted)
  * a one-sided operation that was started earlier. */
 static bool post_next(struct conn *conn)
 {
-    struct op *op = conn->sending;
+    struct op *op = conn->tx.current;
 
-    if (op == NULL || (conn->onesided_next != NULL && conn->onesided_next->number < op->number))
+    if (op == NULL || (conn->onesided.current != NULL && conn->onesided.current->number < op->number))
         return false;
     if (op->event.exs_evt_type != EXS_EVT_SHUTDOWN && (op->length > 0 || !sock_is_stream(conn->sock)))
         return post_data(conn, op);
@@ -384,10 +386,10 @@ inline void xs_tx_run(struct conn *conn)
 {
     if (conn->path.times_trip || conn->path.times_ring)
         xs_path_progress(conn);
-    if (conn->sending != NULL || conn->onesided_next != NULL)
+    if (conn->tx.current != NULL || conn->onesided.current != NULL)
         post_all(conn);
     if (first_is_done(conn))
         finish_done(conn);
-    if (!STAILQ_EMPTY(&conn->onesided))
+    if (!STAILQ_EMPTY(&conn->onesided.ops))
         xs_onesided_finish(conn, 0);
 }

@@ -50,7 +50,7 @@ static bool may_fail(const struct conn *conn, const struct op *op)
 /* Fail the sends whose deadline has passed; on a STREAM the first of them, which ends all sends behind it. */
 static int fail_overdue_sends(struct conn *conn, const struct stop *stop)
 {
-    struct op *op = STAILQ_FIRST(&conn->sends), *next;
+    struct op *op = STAILQ_FIRST(&conn->tx.sends), *next;
     int count = 0;
 
     for (; op != NULL; op = next) {
@@ -69,7 +69,7 @@ static int fail_overdue_sends(struct conn *conn, const struct stop *stop)
 
 static int stop_sends(struct conn *conn, const struct stop *stop)
 {
-    struct op *op = STAILQ_FIRST(&conn->sends), *next;
+    struct op *op = STAILQ_FIRST(&conn->tx.sends), *next;
     int count = 0;
 
     if (stop->now != 0)
@@ -96,12 +96,12 @@ static void stop_onesided_one(struct conn *conn, struct op *op, int error)
         return;
     op->stopped = true;
     op->stop = error;
-    if (conn->onesided_next == op)
-        conn->onesided_next = STAILQ_NEXT(op, link);
+    if (conn->onesided.current == op)
+        conn->onesided.current = STAILQ_NEXT(op, link);
     op->all_posted = true;
     if (op->posted > 0)
         return;
-    STAILQ_REMOVE(&conn->onesided, op, op, link);
+    STAILQ_REMOVE(&conn->onesided.ops, op, op, link);
     xs_op_moved(op, 0);
     xs_tx_release(conn, op);
     xs_op_complete(op, error);
@@ -110,7 +110,7 @@ static void stop_onesided_one(struct conn *conn, struct op *op, int error)
 static int stop_onesided(struct conn *conn, const struct stop *stop)
 {
     /* One-sided operations have no timeout. */
-    struct op *op = stop->now != 0 ? NULL : STAILQ_FIRST(&conn->onesided), *next;
+    struct op *op = stop->now != 0 ? NULL : STAILQ_FIRST(&conn->onesided.ops), *next;
     int count = 0;
 
     for (; op != NULL; op = next) {
@@ -212,7 +212,7 @@ void xs_limits_look(struct sock *sock)
     } else if (sock->state == SOCK_CONNECTED) {
         if (sock->probe_due != 0)
             xs_sock_wake_by(sock, sock->probe_due);
-        wake_for(sock, &sock->conn->sends);
+        wake_for(sock, &sock->conn->tx.sends);
         wake_for(sock, &sock->conn->recvs);
     }
 }

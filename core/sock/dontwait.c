@@ -40,23 +40,23 @@ int xs_dontwait_recv(const struct conn *conn)
 int xs_dontwait_send(const struct conn *conn)
 {
     bool recv_ring_room =
-        sock_is_stream(conn->sock) && conn->recv_ring_sent - conn->recv_ring_acked < conn->peer_ring.size;
+        sock_is_stream(conn->sock) && conn->tx.ring_sent - conn->tx.ring_acked < conn->peer_ring.size;
     uint64_t most;
 
-    if (conn->sending != NULL || conn->onesided_next != NULL || !xs_message_room(conn, &most))
+    if (conn->tx.current != NULL || conn->onesided.current != NULL || !xs_message_room(conn, &most))
         return xs_fails(EAGAIN);
-    return conn->advert_count > 0 || recv_ring_room ? 0 : xs_fails(EAGAIN);
+    return conn->peer_adverts.count > 0 || recv_ring_room ? 0 : xs_fails(EAGAIN);
 }
 
 /* No other send was pending before this one, so if one is not all posted, it is this one. */
 void xs_dontwait_sent(struct conn *conn)
 {
-    if (conn->sending == NULL || !sock_is_stream(conn->sock))
+    if (conn->tx.current == NULL || !sock_is_stream(conn->sock))
         return;
-    conn->at_once = true;
+    conn->tx.nonblocking = true;
     xs_tx_run(conn);
-    conn->at_once = false;
-    if (conn->sending == NULL)
+    conn->tx.nonblocking = false;
+    if (conn->tx.current == NULL)
         return;
     xs_send_end_here(conn);
     xs_conn_run_sends(conn);

@@ -13,7 +13,7 @@
 static bool takes_send(const struct conn *conn)
 {
     const struct options *options = &conn->sock->options;
-    bool is_alone = STAILQ_EMPTY(&conn->sends);
+    bool is_alone = STAILQ_EMPTY(&conn->tx.sends);
 
     if (is_alone && options->refuses)
         return true;

@@ -25,7 +25,7 @@ static int begin_shutdown(struct sock *sock, int how, struct queue *queue, exs_a
     }
     if (how == SHUT_RD || conn->writing == WRITE_FIN_ACKED) {
         xs_op_complete(op, 0);
-    } else if (conn_broken(conn) && STAILQ_EMPTY(&conn->sends)) { /* otherwise in order behind the sends */
+    } else if (conn_broken(conn) && STAILQ_EMPTY(&conn->tx.sends)) { /* otherwise in order behind the sends */
         bool in_order = xs_conn_ended_in_order(conn) && sock_sent(sock) == SENT_WHOLE;
 
         xs_op_complete(op, in_order ? 0 : conn->error);
@@ -33,10 +33,10 @@ static int begin_shutdown(struct sock *sock, int how, struct queue *queue, exs_a
         if (conn->writing == WRITE_OPEN)
             conn->writing = WRITE_SHUT;
         op->last = true;
-        op->number = conn->started++;
-        STAILQ_INSERT_TAIL(&conn->sends, op, link);
-        if (conn->sending == NULL)
-            conn->sending = op;
+        op->number = conn->tx.started++;
+        STAILQ_INSERT_TAIL(&conn->tx.sends, op, link);
+        if (conn->tx.current == NULL)
+            conn->tx.current = op;
     }
     xs_conn_run(conn);
     return 0;

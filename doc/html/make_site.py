@@ -18,9 +18,10 @@ import markdown
 
 # What is in the menu; whatever else is linked to is made, too.
 MENU = [
-    ("Guide", ["doc/guide/README.md", "doc/guide/first-server.md", "doc/guide/your-loop.md", "doc/guide/backpressure.md",
-               "doc/guide/files.md", "doc/guide/time-outs.md", "doc/guide/threads.md", "doc/guide/slow.md",
-               "doc/guide/hardware.md", "doc/guide/cpp.md", "doc/guide/python.md"]),
+    ("Guide", ["doc/guide/README.md", "doc/guide/first-server.md", "doc/guide/from-sockets.md", "doc/guide/your-loop.md",
+               "doc/guide/backpressure.md", "doc/guide/files.md", "doc/guide/one-sided.md", "doc/guide/time-outs.md",
+               "doc/guide/threads.md", "doc/guide/many-connections.md", "doc/guide/slow.md", "doc/guide/hardware.md",
+               "doc/guide/cpp.md", "doc/guide/python.md"]),
     ("Reference", ["manual", "errors", "doc/overview.md", "doc/devices.md", "doc/performance.md"]),
     ("Tested", ["check/README.md", "check/conformance/TESTS.md", "doc/faults.md", "doc/scale.md", "doc/soak.md"]),
     ("Programs", ["doc/tools.md", "doc/any-program.md", "samples"]),

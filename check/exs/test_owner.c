@@ -85,7 +85,7 @@ static void wait_for_receive(int number)
         struct sock *sock = xs_sock_get_locked(number);
 
         ck_assert_ptr_nonnull(sock);
-        waits = !STAILQ_EMPTY(&sock->conn->recvs);
+        waits = !STAILQ_EMPTY(&sock->conn->rx.recvs);
         xs_sock_put_locked(sock);
         ck_assert(seconds_now() < end);
         sched_yield();

@@ -39,7 +39,7 @@ static void receive_into(const struct pair *pair, struct scattered *to)
     ck_assert_ptr_nonnull(op);
     op->waitall = to->waitall;
     xs_place_into(op, to->pieces, to->count);
-    STAILQ_INSERT_TAIL(&sock->conn->recvs, op, link);
+    STAILQ_INSERT_TAIL(&sock->conn->rx.recvs, op, link);
     xs_conn_run_recvs(sock->conn);
     xs_sock_put_locked(sock);
     xs_queue_put(queue);
@@ -82,8 +82,8 @@ static void until_open(const struct pair *pair, uint32_t places, uint64_t bytes)
     const struct conn *client = conn_of(pair->client), *server = conn_of(pair->server);
 
     while (client->peer_adverts.count != places ||
-           client->peer_adverts.list[client->peer_adverts.head].left != bytes || server->advertised != places ||
-           STAILQ_FIRST(&server->recvs)->room != bytes)
+           client->peer_adverts.list[client->peer_adverts.head].left != bytes ||
+           server->adverts.count != places || STAILQ_FIRST(&server->rx.recvs)->room != bytes)
         inbox_pump(pair->server_box, WAIT_MS);
 }
 
@@ -241,13 +241,13 @@ static bool stand_ins_are(const struct conn *conn, uint32_t wanted)
     const struct op *op;
     uint32_t count = 0;
 
-    STAILQ_FOREACH (op, &conn->recvs, link) {
+    STAILQ_FOREACH (op, &conn->rx.recvs, link) {
         count++;
         if (op->piece_count > 0 || !op->advertised || op->recv_ring == NULL)
             return false;
     }
-    return count == wanted && conn->advertised == wanted &&
-           (uint32_t)__builtin_popcount(conn->places) == wanted;
+    return count == wanted && conn->adverts.count == wanted &&
+           (uint32_t)__builtin_popcount(conn->rx.slots) == wanted;
 }
 
 /* SHUT_RD ends receives at once, although the peer may still write into what was advertised to it. A

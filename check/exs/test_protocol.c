@@ -18,11 +18,11 @@
  * that were copied. */
 static void audit_recv_ring(const struct conn *to, const struct conn *from, uint64_t *acked)
 {
-    ck_assert_uint_le(to->recv_ring_in - to->recv_ring_out, from->peer_ring.size);
-    ck_assert_uint_le(to->recv_ring_told, to->recv_ring_out);
-    ck_assert_uint_le(to->recv_ring_in, from->tx.ring_sent);
+    ck_assert_uint_le(to->ring.in - to->ring.out, from->peer_ring.size);
+    ck_assert_uint_le(to->ring.acked, to->ring.out);
+    ck_assert_uint_le(to->ring.in, from->tx.ring_sent);
     ck_assert_uint_le(from->tx.ring_sent - from->tx.ring_acked, from->peer_ring.size);
-    ck_assert_uint_le(from->tx.ring_acked, to->recv_ring_out);
+    ck_assert_uint_le(from->tx.ring_acked, to->ring.out);
     ck_assert_uint_ge(from->tx.ring_acked, *acked);
     *acked = from->tx.ring_acked;
 }
@@ -34,18 +34,18 @@ static void audit_adverts(const struct conn *to, const struct conn *from)
     uint32_t count = 0;
     bool behind = false;
 
-    STAILQ_FOREACH (op, &to->recvs, link) {
+    STAILQ_FOREACH (op, &to->rx.recvs, link) {
         ck_assert(!op->advertised || !behind);
         ck_assert(!op->advertised || count == 0 || op->posted == 0);
         ck_assert_uint_le(op->posted, op->length);
         behind = behind || !op->advertised;
         count += op->advertised;
     }
-    ck_assert_uint_eq(count, to->advertised);
+    ck_assert_uint_eq(count, to->adverts.count);
     ck_assert_uint_le(count, ADVERTS_MAX);
     ck_assert_uint_le(from->peer_adverts.count, ADVERTS_MAX);
-    ck_assert(to->rx_phase % 2 == 0 || to->advertised == 0);
-    ck_assert(to->recv_ring_in == to->recv_ring_out || to->advertised == 0);
+    ck_assert(to->rx.phase % 2 == 0 || to->adverts.count == 0);
+    ck_assert(to->ring.in == to->ring.out || to->adverts.count == 0);
 }
 
 /* The credits of one side, together with those that the other side has not returned yet, never exceed the
@@ -192,7 +192,7 @@ static const uint32_t requests_of[] = {UINT32_MAX, 32 * KIB, 1000};
  * released. */
 static bool saw_all(const struct pair *pair, const uint64_t acked[2])
 {
-    return conn_of(pair->client)->stale_adverts + conn_of(pair->server)->stale_adverts > 0 &&
+    return conn_of(pair->client)->adverts.stale + conn_of(pair->server)->adverts.stale > 0 &&
            acked[0] + acked[1] > 0;
 }
 

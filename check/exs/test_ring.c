@@ -109,43 +109,43 @@ static void use_two_rings(void)
 {
     const struct conn *conn = conn_of(pair.server);
     const struct conn *client = conn_of(pair.client);
-    uint64_t size = conn->recv_ring_size, full = client->tx.ring_acked + size;
+    uint64_t size = conn->ring.size, full = client->tx.ring_acked + size;
 
     send_burst(full + size * 3 / 8 - client->tx.ring_sent);
     ck_assert_uint_eq(client->path.ring_until, full);
-    while (conn->recv_ring_told < full)
+    while (conn->ring.acked < full)
         receive_some();
-    for (int i = 0; i < 1000 && conn->next_ring.data == NULL; i++) {
+    for (int i = 0; i < 1000 && conn->ring.next.data == NULL; i++) {
         inbox_pump(pair.client_box, 1);
         inbox_pump(pair.server_box, 1);
     }
-    ck_assert_ptr_ne(conn->next_ring.data, NULL);
-    ck_assert_uint_eq(conn->next_ring.size, size * GROWN);
+    ck_assert_ptr_ne(conn->ring.next.data, NULL);
+    ck_assert_uint_eq(conn->ring.next.size, size * GROWN);
     send_burst(size / 2);
-    for (int i = 0; i < 1000 && !conn->next_ring.is_used; i++) {
+    for (int i = 0; i < 1000 && !conn->ring.next.is_used; i++) {
         inbox_pump(pair.client_box, 1);
         inbox_pump(pair.server_box, 1);
     }
-    ck_assert(conn->next_ring.is_used);
-    ck_assert_uint_lt(conn->recv_ring_out, conn->next_ring.from);
-    ck_assert_uint_gt(conn->recv_ring_in, conn->next_ring.from);
+    ck_assert(conn->ring.next.is_used);
+    ck_assert_uint_lt(conn->ring.out, conn->ring.next.from);
+    ck_assert_uint_gt(conn->ring.in, conn->ring.next.from);
 }
 
 START_TEST(it_grows_to_its_bound)
 {
     const struct conn *conn = conn_of(pair.server);
 
-    ck_assert_uint_eq(conn->recv_ring_size, RECV_RING_SIZE);
+    ck_assert_uint_eq(conn->ring.size, RECV_RING_SIZE);
     make_long();
-    while (conn->recv_ring_size < RING_MAX) {
+    while (conn->ring.size < RING_MAX) {
         use_two_rings();
         receive_all();
     }
-    ck_assert_uint_eq(conn->recv_ring_size, RING_MAX);
+    ck_assert_uint_eq(conn->ring.size, RING_MAX);
     send_burst(RING_MAX + RING_MAX / 8); /* once around the ring, and more */
     receive_all();
-    ck_assert_uint_eq(conn->recv_ring_size, RING_MAX);
-    ck_assert_ptr_eq(conn->next_ring.data, NULL);
+    ck_assert_uint_eq(conn->ring.size, RING_MAX);
+    ck_assert_ptr_eq(conn->ring.next.data, NULL);
 }
 END_TEST
 
@@ -166,8 +166,8 @@ START_TEST(it_does_not_grow)
     }
     send_burst(RECV_RING_SIZE * 11 / 8);
     receive_all();
-    ck_assert_uint_eq(conn_of(pair.server)->recv_ring_size, RECV_RING_SIZE);
-    ck_assert_ptr_eq(conn_of(pair.server)->next_ring.data, NULL);
+    ck_assert_uint_eq(conn_of(pair.server)->ring.size, RECV_RING_SIZE);
+    ck_assert_ptr_eq(conn_of(pair.server)->ring.next.data, NULL);
 }
 END_TEST
 
@@ -202,7 +202,7 @@ START_TEST(a_cancel_keeps_what_both_rings_hold)
     bursts = 0;
     receive_all();
     inbox_quiet(pair.server_box, QUIET_MS);
-    ck_assert_uint_eq(conn_of(pair.server)->recv_ring_in, got);
+    ck_assert_uint_eq(conn_of(pair.server)->ring.in, got);
 }
 END_TEST
 
@@ -234,12 +234,12 @@ static void exchange_byte(const struct ends *ends)
 static uint64_t ask_for_ring(const struct ends *ends)
 {
     const struct conn *conn = conn_of(ends->server);
-    uint64_t size = conn->recv_ring_size;
+    uint64_t size = conn->ring.size;
 
     conn_of(ends->client)->tx.due |= DUE_RING_WANTED;
-    for (int i = 0; i < 100 && conn->recv_ring_size == size; i++)
+    for (int i = 0; i < 100 && conn->ring.size == size; i++)
         exchange_byte(ends);
-    return conn->recv_ring_size;
+    return conn->ring.size;
 }
 
 /* All rings of the process that have grown share one limit. A ring that was replaced counts until it is empty. */

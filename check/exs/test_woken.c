@@ -291,7 +291,7 @@ static bool is_asleep(const struct conn *conn)
  * receive needs next. */
 static bool is_about_to_sleep(const struct conn *conn)
 {
-    return conn->receives > 0 && mutex_trylock(&conn->nic->queue->lock);
+    return conn->rx.started > 0 && mutex_trylock(&conn->nic->queue->lock);
 }
 
 struct stage { /* a client whose owner is a loop's queue, and a thread that receives on it */

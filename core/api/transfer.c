@@ -220,8 +220,8 @@ static int begin_recv(struct sock *sock, struct queue *queue, const struct ask *
     }
     if (sock->receives_bounded)
         xs_receive_bound(sock, op, ask);
-    STAILQ_INSERT_TAIL(&conn->recvs, op, link);
-    conn->receives++;
+    STAILQ_INSERT_TAIL(&conn->rx.recvs, op, link);
+    conn->rx.started++;
     xs_conn_run_recvs(conn);
     return 0;
 }

@@ -124,9 +124,9 @@ static void size_recv_ring(struct conn *conn)
 {
     const struct sock *sock = conn->sock;
 
-    conn->recv_ring_size = xs_recv_ring_size(sock);
-    conn->recv_ring_mask = conn->recv_ring_size - 1;
-    conn->ack_due = conn->recv_ring_size / 4;
+    conn->ring.size = xs_recv_ring_size(sock);
+    conn->ring.mask = conn->ring.size - 1;
+    conn->ring.ack_due = conn->ring.size / 4;
 }
 
 /* Choose the address by which the peer accesses the ring buffer (IOVA). Every client that can connect gets it in the
@@ -141,14 +141,14 @@ static int choose_iova(struct conn *conn)
         errno = error;
         return -1;
     }
-    conn->recv_ring_iova = (number & UINT64_C(0x7fffffff0000)) + (uint64_t)(conn->recv_ring - conn->memory);
+    conn->ring.iova = (number & UINT64_C(0x7fffffff0000)) + (uint64_t)(conn->ring.data - conn->memory);
     return 0;
 }
 
 static int make_buffers(struct conn *conn)
 {
     size_recv_ring(conn);
-    conn->memory_size = LOCAL_SIZE + conn->recv_ring_size;
+    conn->memory_size = LOCAL_SIZE + conn->ring.size;
     conn->memory = mmap(NULL, conn->memory_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (conn->memory == MAP_FAILED) {
         conn->memory = NULL;
@@ -156,7 +156,7 @@ static int make_buffers(struct conn *conn)
         return -1;
     }
     conn->send_slots = conn->memory + SENDS_AT;
-    conn->recv_ring = conn->memory + LOCAL_SIZE;
+    conn->ring.data = conn->memory + LOCAL_SIZE;
     conn->local_mr = xs_register(&conn->domain, conn->memory, LOCAL_SIZE, IBV_ACCESS_LOCAL_WRITE);
     if (conn->local_mr == NULL)
         return -1;
@@ -165,9 +165,9 @@ static int make_buffers(struct conn *conn)
                       conn->local_mr);
     if (choose_iova(conn) < 0)
         return -1;
-    conn->recv_ring_mr = xs_register_at(&conn->domain, conn->recv_ring, conn->recv_ring_size,
-                                        conn->recv_ring_iova, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-    return conn->recv_ring_mr != NULL ? 0 : -1;
+    conn->ring.initial_mr = xs_register_at(&conn->domain, conn->ring.data, conn->ring.size, conn->ring.iova,
+                                           IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    return conn->ring.initial_mr != NULL ? 0 : -1;
 }
 
 /* Registration touched every page. Most connections use few of these pages, so return them to the kernel. */
@@ -191,12 +191,12 @@ struct conn *xs_conn_new(struct sock *sock, struct rdma_cm_id *id, const struct 
     if (conn == NULL)
         return NULL;
     conn->sock = sock;
-    conn->adverts_used = true;
+    conn->adverts.used = true;
     conn->peer_adverts.skip = 1; /* no send waits before the peer's first advertisement (awaits_advert()) */
     conn->device = device;
     conn->id = id;
     STAILQ_INIT(&conn->tx.sends);
-    STAILQ_INIT(&conn->recvs);
+    STAILQ_INIT(&conn->rx.recvs);
     STAILQ_INIT(&conn->onesided.ops);
     LIST_INIT(&conn->onesided.exports);
     conn->nic = xs_nic_get(atomic_load(&sock->home), device, id->verbs, id->port_num);
@@ -248,8 +248,8 @@ void xs_conn_free(struct conn *conn)
     if (conn->cq != NULL)
         xs_nic_cq_release(conn->cq, (int)conn->depth * 2);
     xs_ring_free(conn);
-    if (conn->recv_ring_mr != NULL)
-        conn->device->dereg_mr(conn->recv_ring_mr);
+    if (conn->ring.initial_mr != NULL)
+        conn->device->dereg_mr(conn->ring.initial_mr);
     if (conn->local_mr != NULL)
         conn->device->dereg_mr(conn->local_mr);
     if (conn->domain.pd != NULL)
@@ -271,9 +271,9 @@ struct rdma_conn_param xs_conn_param(const struct conn *conn, uint8_t hello[HELL
                  HELLO_RING_GROWS,
         .credits = conn->depth,
         .adverts = ADVERTS_MAX,
-        .recv_ring_size = (uint32_t)conn->recv_ring_size,
-        .recv_ring_rkey = conn->recv_ring_mr->rkey,
-        .recv_ring_addr = conn->recv_ring_iova,
+        .recv_ring_size = (uint32_t)conn->ring.size,
+        .recv_ring_rkey = conn->ring.initial_mr->rkey,
+        .recv_ring_addr = conn->ring.iova,
     };
 
     xs_hello_pack(&mine, hello);
@@ -299,7 +299,7 @@ void xs_conn_peer(struct conn *conn, const struct hello *peer)
 {
     conn->peer = *peer;
     conn->credits.available += peer->credits;
-    conn->adverts_max = conn_adverts_max(conn);
+    conn->adverts.max = conn_adverts_max(conn);
     conn->immediate = conn->nic->immediate && (peer->flags & HELLO_NO_IMMEDIATE) == 0;
     xs_ring_begin(conn);
 }
@@ -322,11 +322,11 @@ static uint64_t known_sum(uint64_t a, uint64_t b)
 void xs_stats_add(exs_stats_t *stats, const struct conn *conn)
 {
     stats->exs_sends += conn->tx.started;
-    stats->exs_receives += conn->receives;
+    stats->exs_receives += conn->rx.started;
     stats->exs_sent += conn->tx.position;
     stats->exs_sent_direct += conn->tx.position - conn->tx.ring_sent;
-    stats->exs_received += conn->rx_position;
-    stats->exs_received_direct += conn->rx_position - conn->recv_ring_in;
+    stats->exs_received += conn->rx.position;
+    stats->exs_received_direct += conn->rx.position - conn->ring.in;
     stats->exs_bytes_read += conn->onesided.bytes_read;
     stats->exs_bytes_written += conn->onesided.bytes_written;
     stats->exs_retransmissions = known_sum(stats->exs_retransmissions, retransmissions_of(conn));

@@ -54,7 +54,7 @@
 #define RETRY_COUNT 6  /* retransmissions until the peer counts as gone; rxe takes 7 for infinite */
 /* Maximum number of outstanding advertisements after some crossed with indirect data, until the peer has used one. */
 #define ADVERTS_TRIED 4
-#define ADVERTS_SKIP_MAX 64 /* maximum of adverts_skip */
+#define ADVERTS_SKIP_MAX 64 /* maximum of adverts.skip */
 #define DIRECT_MIN                                                                                             \
     4096 /* bytes: a shorter STREAM receive is not advertised, because a copy is cheaper than advertising it */
 
@@ -194,6 +194,45 @@ struct onesided {
     uint64_t bytes_read, bytes_written;     /* since the connection was made */
 };
 
+/* Receiving. */
+struct receive {
+    struct op_list recvs; /* that have not completed, in order */
+    uint64_t started;     /* receives since the connection was made */
+    uint64_t position;    /* bytes of the stream that have arrived */
+    uint32_t phase;
+    uint32_t slots; /* bitmap: slots of the ring buffer that receives of a SEQPACKET use (place.c) */
+    bool filling; /* the first receive has got a part of a direct transfer, and the next message continues it */
+    bool ended;   /* a receive completed with the end of the stream, so no later one may have bytes */
+};
+
+/* The ring buffer into which the peer writes bytes that have no advertisement. The peer knows it as struct peer_ring. */
+struct recv_ring {
+    uint8_t *data; /* at the end of the connection's memory, or the larger one that has replaced it */
+    uint64_t size; /* bytes, a power of 2 */
+    uint64_t mask; /* size - 1 */
+    /* bytes of indirect data since the connection was made: arrived, copied out, acknowledged */
+    uint64_t in, out, acked;
+    uint64_t ack_due; /* when this many bytes were copied out and not acknowledged, an ACK is due */
+    uint64_t
+        iova; /* the address by which the peer knows the first byte of the one in the connection's memory */
+    struct ibv_mr *initial_mr; /* of the one in the connection's memory */
+    struct ibv_mr *grown_mr;   /* of the larger one that has replaced it (ring.c); NULL: none has */
+    struct next_ring next;
+};
+
+/* The advertisements of this end that the peer has not used up. */
+struct adverts {
+    uint32_t max;   /* maximum number that the peer holds; 0 while they are recalled */
+    uint32_t count; /* receives that are advertised, the first ones of rx.recvs */
+    bool used;      /* the peer has used one since one crossed with indirect data */
+    bool recalling; /* RECALL was sent, and the peer has not answered */
+    /* Backoff on a long path, whose ring buffer has grown: after such a crossing nothing is advertised until ring.in
+     * has reached resume_at, that is until as much data as `skip` ring buffers has arrived. */
+    uint32_t skip;
+    uint64_t resume_at;
+    uint64_t stale; /* those that were dropped because they crossed with indirect data */
+};
+
 struct conn {
     struct sock *sock;
     const struct device *device;
@@ -204,21 +243,11 @@ struct conn {
     LIST_ENTRY(conn) touched; /* list of connections with new completions (completions.c) */
     bool is_touched;          /* is in that list */
 
-    struct domain domain; /* the protection domain, and memory that is registered in it (domain.h) */
-    size_t memory_size;   /* bytes, of: */
-    uint8_t *memory;      /* owned by the connection (conn.c); starts with RQ_DEPTH receive slots */
-    uint8_t *send_slots;  /* SQ_DEPTH of them, in `memory` */
-    uint8_t *recv_ring;   /* the ring buffer: at the end of `memory`, or the larger one that has replaced it */
-    uint64_t recv_ring_iova; /* the address by which the peer knows the first byte of the one in `memory` */
-    uint64_t recv_ring_size; /* bytes, a power of 2 */
-    uint64_t recv_ring_mask; /* recv_ring_size - 1 */
-    /* of the larger ring buffer that has replaced the one in `memory` (ring.c); NULL: none has */
-    struct ibv_mr *ring_mr;
-    struct next_ring next_ring;
-    /* when this many bytes were copied out of the ring buffer and not acknowledged, an ACK is due */
-    uint64_t ack_due;
-    /* of `memory` up to the ring buffer in it; of that ring buffer */
-    struct ibv_mr *local_mr, *recv_ring_mr;
+    struct domain domain;    /* the protection domain, and memory that is registered in it (domain.h) */
+    size_t memory_size;      /* bytes, of: */
+    uint8_t *memory;         /* owned by the connection (conn.c); starts with RQ_DEPTH receive slots */
+    uint8_t *send_slots;     /* SQ_DEPTH of them, in `memory` */
+    struct ibv_mr *local_mr; /* of `memory` up to the ring buffer in it */
     struct bounce bounces[BOUNCES_OWN]; /* in `memory` */
     uint32_t max_inline;
     uint32_t max_gather; /* maximum number of sends that one message may carry; 1: each is sent alone */
@@ -247,26 +276,9 @@ struct conn {
     struct peer_adverts peer_adverts;
     struct onesided onesided;
 
-    /* receiving */
-    struct op_list recvs;
-    uint64_t receives;    /* started since the connection was made */
-    uint32_t adverts_max; /* maximum number of advertisements that the peer holds; 0 while they are recalled */
-    uint32_t advertised;  /* the number of receives that are advertised, the first ones of recvs */
-    uint32_t places;      /* bitmap: slots of the ring buffer that receives of a SEQPACKET use (place.c) */
-    uint32_t rx_phase;
-    uint64_t rx_position; /* bytes of the stream that have arrived */
-    /* bytes of indirect data since the connection was made: arrived, copied out of the ring buffer, acknowledged */
-    uint64_t recv_ring_in, recv_ring_out, recv_ring_told;
-    bool adverts_used; /* the peer has used an advertisement since one crossed with indirect data */
-    /* Backoff on a long path, whose ring buffer has grown: after such a crossing nothing is advertised until
-     * recv_ring_in has reached adverts_after, that is until as much data as adverts_skip ring buffers has arrived. */
-    uint64_t adverts_after;
-    uint32_t adverts_skip;
-    bool recalling; /* RECALL was sent, and the peer has not answered */
-    bool filling; /* the first receive has got a part of a direct transfer, and the next message continues it */
-    bool receives_ended; /* a receive completed with the end of the stream, so no later one may have bytes */
-
-    uint64_t stale_adverts; /* advertisements dropped because they crossed with indirect data */
+    struct receive rx;
+    struct recv_ring ring;
+    struct adverts adverts;
 };
 
 /* ---- conn.c ------------------------------------------------------------------------------ */
@@ -388,7 +400,7 @@ static inline bool path_is_long(const struct conn *conn)
 /* Returns the maximum number of bytes that the ring buffer may hold. */
 static inline uint64_t ring_most(const struct conn *conn)
 {
-    return conn->next_ring.is_used ? conn->next_ring.size : conn->recv_ring_size;
+    return conn->ring.next.is_used ? conn->ring.next.size : conn->ring.size;
 }
 
 /* ---- control.c --------------------------------------------------------------------------- */

@@ -48,10 +48,10 @@ static bool send_bare(struct conn *conn, enum control_type type, uint32_t kept, 
 
 static void send_ack(struct conn *conn)
 {
-    struct control ack = {.type = CONTROL_ACK, .position = conn->recv_ring_out};
+    struct control ack = {.type = CONTROL_ACK, .position = conn->ring.out};
 
     if (xs_control_send(conn, &ack, CREDITS_KEPT, POSTED_CONTROL))
-        conn->recv_ring_told = conn->recv_ring_out;
+        conn->ring.acked = conn->ring.out;
 }
 
 /* Send the messages that are due (conn->due), as far as there are credits. */
@@ -61,7 +61,7 @@ static void say_due(struct conn *conn)
         xs_tx_end(conn);
     if (conn->tx.due & DUE_RECALL && send_bare(conn, CONTROL_RECALL, CREDITS_KEPT, POSTED_CONTROL)) {
         conn->tx.due &= (uint8_t)~DUE_RECALL;
-        conn->recalling = true;
+        conn->adverts.recalling = true;
     }
     if (conn->tx.due & (DUE_RING_WANTED | DUE_RING))
         xs_ring_say(conn);
@@ -93,7 +93,7 @@ static void say_end(struct conn *conn)
 
 static bool ack_is_due(const struct conn *conn)
 {
-    return conn->recv_ring_out - conn->recv_ring_told >= conn->ack_due;
+    return conn->ring.out - conn->ring.acked >= conn->ring.ack_due;
 }
 
 /* Must credits be sent now? Yes, if half of the depth is due; or if the peer's FIN arrived after this side had sent its
@@ -179,19 +179,19 @@ void xs_control_received(struct conn *conn, const uint8_t *message, size_t lengt
             conn->tx.ring_acked = control.position;
         break;
     case CONTROL_FIN:
-        if (conn->filling && conn->sock->type == SOCK_SEQPACKET) {
+        if (conn->rx.filling && conn->sock->type == SOCK_SEQPACKET) {
             xs_violation(conn, "the end of the stream inside a message");
             break;
         }
         conn->reading = READ_ENDED;
-        conn->filling = false; /* the file that the peer was sending became shorter: the transfer has ended */
+        conn->rx.filling = false; /* a file became shorter while the peer sent it: the transfer has ended */
         break;
     case CONTROL_RECALL:
         xs_tx_recall(conn);
         conn->tx.due |= DUE_RECALLED;
         break;
     case CONTROL_RECALLED:
-        if (conn->recalling)
+        if (conn->adverts.recalling)
             xs_rx_recalled(conn);
         else
             xs_violation(conn, "an unexpected reply to a recall");

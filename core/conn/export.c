@@ -59,8 +59,8 @@ int xs_export_add(struct conn *conn, exs_mhandle_t mhandle, void *addr, size_t l
         goto unuse;
     const struct token there = {
         .access = (uint32_t)access,
-        .recv_ring_rkey = conn->recv_ring_mr->rkey,
-        .recv_ring_addr = conn->recv_ring_iova,
+        .recv_ring_rkey = conn->ring.initial_mr->rkey,
+        .recv_ring_addr = conn->ring.iova,
         .rkey = export->mr->rkey,
         .addr = (uintptr_t)addr,
         .length = length,

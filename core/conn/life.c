@@ -38,7 +38,7 @@ inline __attribute__((always_inline)) int xs_conn_may_send(const struct conn *co
 
 inline __attribute__((always_inline)) bool xs_conn_is_served(const struct conn *conn)
 {
-    return conn->recv_ring_in != conn->recv_ring_out || conn->reading != READ_OPEN;
+    return conn->ring.in != conn->ring.out || conn->reading != READ_OPEN;
 }
 
 inline __attribute__((always_inline)) int xs_conn_may_receive(const struct conn *conn)

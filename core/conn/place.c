@@ -22,15 +22,15 @@ _Static_assert(ADVERTS_MAX *BOUNCE_SIZE <= RECV_RING_SIZE, "a place for each adv
  * be advertised. */
 static uint8_t *take_recv_ring(struct conn *conn)
 {
-    int number = ffs((int)~conn->places) - 1;
+    int number = ffs((int)~conn->rx.slots) - 1;
 
-    conn->places |= 1u << number;
-    return conn->recv_ring + (size_t)number * BOUNCE_SIZE;
+    conn->rx.slots |= 1u << number;
+    return conn->ring.data + (size_t)number * BOUNCE_SIZE;
 }
 
 static void leave_recv_ring(struct conn *conn, struct op *op)
 {
-    conn->places &= ~(1u << (op->recv_ring - conn->recv_ring) / BOUNCE_SIZE);
+    conn->rx.slots &= ~(1u << (op->recv_ring - conn->ring.data) / BOUNCE_SIZE);
     op->recv_ring = NULL;
 }
 
@@ -177,10 +177,10 @@ int xs_place_open(struct conn *conn, struct op *op, struct place *place)
     if (goes_by_recv_ring(conn, op)) {
         if (op->recv_ring == NULL)
             op->recv_ring = take_recv_ring(conn);
-        *place = (struct place){.addr = (uint8_t *)(uintptr_t)conn->recv_ring_iova +
-                                        (op->recv_ring - conn->recv_ring) + op->posted,
+        *place = (struct place){.addr = (uint8_t *)(uintptr_t)conn->ring.iova +
+                                        (op->recv_ring - conn->ring.data) + op->posted,
                                 .length = op->length - op->posted,
-                                .rkey = conn->recv_ring_mr->rkey};
+                                .rkey = conn->ring.initial_mr->rkey};
     } else if (op->whole != NULL) {
         *place = (struct place){
             .addr = op->whole + op->posted, .length = op->length - op->posted, .rkey = op->one_off->rkey};

@@ -166,7 +166,7 @@ static bool map_ring(struct next_ring *ring, uint64_t size)
  * the ring is random, as that of the first ring (choose_iova()), and page-aligned. Returns 0 or an errno. */
 static int make_ring(struct conn *conn, struct control *control)
 {
-    struct next_ring *ring = &conn->next_ring;
+    struct next_ring *ring = &conn->ring.next;
     uint64_t size = control->length;
     int error = random_bytes(&control->addr, sizeof control->addr);
 
@@ -192,29 +192,29 @@ static int make_ring(struct conn *conn, struct control *control)
 /* The old ring is empty, and the peer does not write there any more: free it. */
 static void replace_ring(struct conn *conn)
 {
-    struct next_ring *next = &conn->next_ring;
+    struct next_ring *next = &conn->ring.next;
 
-    if (conn->ring_mr != NULL) {
-        conn->device->dereg_mr(conn->ring_mr);
-        unmap_ring(conn->recv_ring, conn->recv_ring_size);
+    if (conn->ring.grown_mr != NULL) {
+        conn->device->dereg_mr(conn->ring.grown_mr);
+        unmap_ring(conn->ring.data, conn->ring.size);
     } else if (conn->device->holds_no_pages) { /* its rkey stays valid: tokens name the connection by it */
-        madvise(conn->recv_ring, conn->recv_ring_size, MADV_DONTNEED);
+        madvise(conn->ring.data, conn->ring.size, MADV_DONTNEED);
     }
-    conn->ring_mr = next->mr;
-    conn->recv_ring = next->data;
-    conn->recv_ring_size = next->size;
-    conn->recv_ring_mask = next->size - 1;
-    conn->ack_due = next->size / 4;
+    conn->ring.grown_mr = next->mr;
+    conn->ring.data = next->data;
+    conn->ring.size = next->size;
+    conn->ring.mask = next->size - 1;
+    conn->ring.ack_due = next->size / 4;
     *next = (struct next_ring){0};
 }
 
 static bool wants_growth(struct conn *conn)
 {
-    if (conn->next_ring.is_used && conn->recv_ring_out >= conn->next_ring.from)
+    if (conn->ring.next.is_used && conn->ring.out >= conn->ring.next.from)
         replace_ring(conn);
-    return conn->next_ring.data == NULL && conn->sock->options.receive_buffer == 0 &&
-           conn->recv_ring_size * GROWTH <= RING_MAX && conn->reading == READ_OPEN &&
-           conn->recv_ring_in - conn->recv_ring_out <= conn->recv_ring_size / RING_FULL_OUT;
+    return conn->ring.next.data == NULL && conn->sock->options.receive_buffer == 0 &&
+           conn->ring.size * GROWTH <= RING_MAX && conn->reading == READ_OPEN &&
+           conn->ring.in - conn->ring.out <= conn->ring.size / RING_FULL_OUT;
 }
 
 /* Offer a larger ring to the peer. If that is not possible, the connection keeps the ring that it has. */
@@ -227,7 +227,7 @@ static void offer_ring(struct conn *conn)
     conn->tx.due &= (uint8_t)~DUE_RING;
     if (!wants_growth(conn))
         return;
-    control.length = conn->recv_ring_size * GROWTH;
+    control.length = conn->ring.size * GROWTH;
     int error = make_ring(conn, &control);
 
     if (error != 0) {
@@ -253,38 +253,38 @@ void xs_ring_say(struct conn *conn)
 
 bool xs_ring_switch(struct conn *conn)
 {
-    struct next_ring *next = &conn->next_ring;
+    struct next_ring *next = &conn->ring.next;
 
     if (next->data == NULL || next->is_used)
         return false;
     next->is_used = true;
-    next->from = conn->recv_ring_in;
+    next->from = conn->ring.in;
     return true;
 }
 
 uint64_t xs_ring_find(struct conn *conn, uint64_t from, uint8_t **at)
 {
-    const struct next_ring *next = &conn->next_ring;
+    const struct next_ring *next = &conn->ring.next;
     bool is_in_next = from >= next->from;
-    uint64_t size = is_in_next ? next->size : conn->recv_ring_size, offset = from & (size - 1);
-    uint64_t bytes = (is_in_next ? conn->recv_ring_in : next->from) - from;
+    uint64_t size = is_in_next ? next->size : conn->ring.size, offset = from & (size - 1);
+    uint64_t bytes = (is_in_next ? conn->ring.in : next->from) - from;
 
-    *at = (is_in_next ? next->data : conn->recv_ring) + offset;
-    if (conn->recv_ring_out >= next->from)
+    *at = (is_in_next ? next->data : conn->ring.data) + offset;
+    if (conn->ring.out >= next->from)
         replace_ring(conn);
     return bytes < size - offset ? bytes : size - offset;
 }
 
 void xs_ring_free(struct conn *conn)
 {
-    if (conn->next_ring.data != NULL) {
-        if (conn->next_ring.mr != NULL)
-            conn->device->dereg_mr(conn->next_ring.mr);
-        unmap_ring(conn->next_ring.data, conn->next_ring.size);
+    if (conn->ring.next.data != NULL) {
+        if (conn->ring.next.mr != NULL)
+            conn->device->dereg_mr(conn->ring.next.mr);
+        unmap_ring(conn->ring.next.data, conn->ring.next.size);
     }
-    if (conn->ring_mr != NULL) {
-        conn->device->dereg_mr(conn->ring_mr);
-        unmap_ring(conn->recv_ring, conn->recv_ring_size);
+    if (conn->ring.grown_mr != NULL) {
+        conn->device->dereg_mr(conn->ring.grown_mr);
+        unmap_ring(conn->ring.data, conn->ring.size);
     }
 }
 

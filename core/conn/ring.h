@@ -71,7 +71,7 @@ void xs_ring_say(struct conn *conn);
 /* Data with IMM_NEW_RING has arrived: this data and all later indirect data is in the ring buffer that was offered.
  * Returns false if none was offered. */
 bool xs_ring_switch(struct conn *conn);
-/* Called while next_ring.is_used. Returns how many indirect bytes lie together from number `from` on, and sets *at to
+/* Called while ring.next.is_used. Returns how many indirect bytes lie together from number `from` on, and sets *at to
  * the first one. Frees the old ring buffer when it is empty. */
 uint64_t xs_ring_find(struct conn *conn, uint64_t from, uint8_t **at) __attribute__((noinline));
 void xs_ring_free(struct conn *conn);

@@ -15,9 +15,9 @@
  * memory. */
 static void finish_receive(struct conn *conn, struct op *op)
 {
-    STAILQ_REMOVE(&conn->recvs, op, op, link);
+    STAILQ_REMOVE(&conn->rx.recvs, op, op, link);
     if (op->advertised)
-        conn->advertised--;
+        conn->adverts.count--;
     xs_place_end(conn, op);
     /* The message can't be copied to its receive buffer. */
     if (op->error == EACCES && !sock_is_stream(conn->sock))
@@ -38,18 +38,18 @@ static void finish_stopped(struct conn *conn, struct op *op)
  * a long path a sender that does not pause can never use any. So after a crossing only a few are tried. */
 static uint32_t adverts_now(const struct conn *conn)
 {
-    return conn->adverts_used || !sock_is_stream(conn->sock) || conn->adverts_max < ADVERTS_TRIED
-               ? conn->adverts_max
+    return conn->adverts.used || !sock_is_stream(conn->sock) || conn->adverts.max < ADVERTS_TRIED
+               ? conn->adverts.max
                : ADVERTS_TRIED;
 }
 
 static __attribute__((noinline)) void adverts_crossed(struct conn *conn)
 {
-    conn->adverts_used = false;
-    if (conn->ring_mr == NULL)
+    conn->adverts.used = false;
+    if (conn->ring.grown_mr == NULL)
         return;
-    conn->adverts_after = conn->recv_ring_in + conn->adverts_skip * conn->recv_ring_size;
-    conn->adverts_skip = conn->adverts_skip < ADVERTS_SKIP_MAX ? 2 * conn->adverts_skip + 1 : ADVERTS_SKIP_MAX;
+    conn->adverts.resume_at = conn->ring.in + conn->adverts.skip * conn->ring.size;
+    conn->adverts.skip = conn->adverts.skip < ADVERTS_SKIP_MAX ? 2 * conn->adverts.skip + 1 : ADVERTS_SKIP_MAX;
 }
 
 /* Advertise one receive. False: not possible now, so the receives behind it can't be advertised either. */
@@ -57,7 +57,7 @@ static bool advertise_recv(struct conn *conn, struct op *op)
 {
     struct place place;
 
-    if ((sock_is_stream(conn->sock) && !xs_place_is_large(op)) || conn->advertised >= adverts_now(conn) ||
+    if ((sock_is_stream(conn->sock) && !xs_place_is_large(op)) || conn->adverts.count >= adverts_now(conn) ||
         conn->credits.available <= CREDITS_KEPT || conn_sq_free(conn) == 0)
         return false;
     if (xs_place_open(conn, op, &place) < 0) {
@@ -70,8 +70,8 @@ static bool advertise_recv(struct conn *conn, struct op *op)
     struct control control = {
         .type = CONTROL_ADVERT,
         .flags = op->waitall ? CONTROL_WAITALL : 0,
-        .phase = conn->rx_phase + conn->rx_phase % 2, /* rounded up to the next even phase */
-        .position = conn->rx_position,
+        .phase = conn->rx.phase + conn->rx.phase % 2, /* rounded up to the next even phase */
+        .position = conn->rx.position,
         .addr = (uintptr_t)place.addr,
         .length = place.length,
         .rkey = place.rkey,
@@ -79,9 +79,9 @@ static bool advertise_recv(struct conn *conn, struct op *op)
 
     if (!xs_control_send(conn, &control, CREDITS_KEPT, POSTED_CONTROL))
         return false;
-    conn->rx_phase = control.phase;
+    conn->rx.phase = control.phase;
     op->advertised = true;
-    conn->advertised++;
+    conn->adverts.count++;
     return true;
 }
 
@@ -89,10 +89,10 @@ static void advertise_all(struct conn *conn)
 {
     struct op *op;
 
-    if (conn->recv_ring_in != conn->recv_ring_out || conn->reading != READ_OPEN || conn->state != CONN_OPEN ||
-        conn->recv_ring_in < conn->adverts_after)
+    if (conn->ring.in != conn->ring.out || conn->reading != READ_OPEN || conn->state != CONN_OPEN ||
+        conn->ring.in < conn->adverts.resume_at)
         return;
-    STAILQ_FOREACH (op, &conn->recvs, link) {
+    STAILQ_FOREACH (op, &conn->rx.recvs, link) {
         if (!op->advertised && !advertise_recv(conn, op))
             return;
         if (op->recalled || op->room < op->length - op->posted)
@@ -109,14 +109,14 @@ typedef uint64_t copy_fn(struct conn *conn, struct op *op, const uint8_t *from, 
  * receive. */
 static inline uint64_t copy_out(struct conn *conn, struct op *op, uint64_t from, copy_fn *copy)
 {
-    uint64_t offset = from & conn->recv_ring_mask, bytes = conn->recv_ring_in - from;
+    uint64_t offset = from & conn->ring.mask, bytes = conn->ring.in - from;
     uint64_t room = xs_place_next(op).length;
-    uint8_t *at = conn->recv_ring + offset;
+    uint8_t *at = conn->ring.data + offset;
 
-    if (conn->next_ring.is_used)
+    if (conn->ring.next.is_used)
         bytes = xs_ring_find(conn, from, &at);
-    else if (bytes > conn->recv_ring_size - offset)
-        bytes = conn->recv_ring_size - offset;
+    else if (bytes > conn->ring.size - offset)
+        bytes = conn->ring.size - offset;
     if (bytes > room)
         bytes = room;
     bytes = copy(conn, op, at, bytes);
@@ -128,15 +128,15 @@ static inline uint64_t copy_out(struct conn *conn, struct op *op, uint64_t from,
 static bool peek_bytes(struct conn *conn, struct op *op)
 {
     /* The peer can send at least this many bytes before it needs an acknowledgement. */
-    uint64_t most = conn->recv_ring_size - conn->ack_due;
-    uint64_t from = conn->recv_ring_out, wanted = op->length < most ? op->length : most;
+    uint64_t most = conn->ring.size - conn->ring.ack_due;
+    uint64_t from = conn->ring.out, wanted = op->length < most ? op->length : most;
     bool more_may_come = conn->reading == READ_OPEN && conn->state != CONN_DRAINED;
 
-    if (op->waitall && more_may_come && conn->recv_ring_in - from < wanted)
+    if (op->waitall && more_may_come && conn->ring.in - from < wanted)
         return false;
-    if (op->waitall && conn->reading != READ_OPEN && conn->recv_ring_in - from < wanted)
+    if (op->waitall && conn->reading != READ_OPEN && conn->ring.in - from < wanted)
         xs_op_flag(op, EXS_EOF);
-    while (from != conn->recv_ring_in && op->posted < op->length && op->error == 0)
+    while (from != conn->ring.in && op->posted < op->length && op->error == 0)
         from += copy_out(conn, op, from, xs_place_copy);
     return true;
 }
@@ -145,28 +145,28 @@ static __attribute__((noinline)) bool empty_into_apart(struct conn *conn, struct
 {
     if (op->peeks)
         return peek_bytes(conn, op);
-    conn->recv_ring_out += copy_out(conn, op, conn->recv_ring_out, xs_place_copy_to_sink);
+    conn->ring.out += copy_out(conn, op, conn->ring.out, xs_place_copy_to_sink);
     return true;
 }
 
 static void empty_recv_ring(struct conn *conn)
 {
-    while (conn->recv_ring_in != conn->recv_ring_out && !STAILQ_EMPTY(&conn->recvs)) {
-        struct op *op = STAILQ_FIRST(&conn->recvs);
+    while (conn->ring.in != conn->ring.out && !STAILQ_EMPTY(&conn->rx.recvs)) {
+        struct op *op = STAILQ_FIRST(&conn->rx.recvs);
 
         if (!op->apart)
-            conn->recv_ring_out += copy_out(conn, op, conn->recv_ring_out, xs_place_copy);
+            conn->ring.out += copy_out(conn, op, conn->ring.out, xs_place_copy);
         else if (!empty_into_apart(conn, op))
             return;
-        if (op->error != 0 || op->posted == op->length ||
-            (!op->waitall && conn->recv_ring_in == conn->recv_ring_out) || op->peeks)
+        if (op->error != 0 || op->posted == op->length || (!op->waitall && conn->ring.in == conn->ring.out) ||
+            op->peeks)
             finish_receive(conn, op);
     }
 }
 
 static void finish_at_end(struct conn *conn, struct op *op)
 {
-    conn->receives_ended = true;
+    conn->rx.ended = true;
     xs_op_flag(op, EXS_EOF);
     finish_receive(conn, op);
 }
@@ -175,7 +175,7 @@ static void finish_at_end(struct conn *conn, struct op *op)
  * the peer wrote them into a receive that was waiting for the peer to answer a recall. */
 static void finish_direct(struct conn *conn, struct op *op)
 {
-    if (conn->receives_ended && !op->silent) {
+    if (conn->rx.ended && !op->silent) {
         op->posted = 0;
         finish_at_end(conn, op);
     } else {
@@ -210,8 +210,8 @@ static bool replace_recv(struct conn *conn, struct op *op)
     stand_in->room = op->room;
     stand_in->advertised = true;
     xs_place_pass(op, stand_in);
-    conn->advertised++;
-    STAILQ_INSERT_AFTER(&conn->recvs, op, stand_in, link);
+    conn->adverts.count++;
+    STAILQ_INSERT_AFTER(&conn->rx.recvs, op, stand_in, link);
     finish_at_end(conn, op);
     return true;
 }
@@ -220,7 +220,7 @@ static bool replace_recv(struct conn *conn, struct op *op)
  * writing into. */
 static void end_recvs(struct conn *conn)
 {
-    struct op *op = STAILQ_FIRST(&conn->recvs), *next;
+    struct op *op = STAILQ_FIRST(&conn->rx.recvs), *next;
 
     for (; op != NULL; op = next) {
         bool exposed = op->advertised && conn->reading != READ_ENDED && conn->state != CONN_DRAINED;
@@ -228,7 +228,7 @@ static void end_recvs(struct conn *conn)
         next = STAILQ_NEXT(op, link);
         if (!exposed)
             finish_at_end(conn, op);
-        else if (op->piece_count > 0 && (op->recv_ring == NULL || conn->filling || !replace_recv(conn, op)))
+        else if (op->piece_count > 0 && (op->recv_ring == NULL || conn->rx.filling || !replace_recv(conn, op)))
             return;
     }
 }
@@ -239,7 +239,7 @@ static void fail_recvs(struct conn *conn)
 {
     struct op *op;
 
-    while ((op = STAILQ_FIRST(&conn->recvs)) != NULL) {
+    while ((op = STAILQ_FIRST(&conn->rx.recvs)) != NULL) {
         xs_place_look(op);
         if (op->error == 0 && sock_is_stream(conn->sock)) { /* a blocking call returns what it got */
             op->stop = xs_conn_errno(conn);
@@ -253,44 +253,44 @@ static void fail_recvs(struct conn *conn)
 
 inline void xs_rx_run(struct conn *conn)
 {
-    bool arrived = conn->recv_ring_in != conn->recv_ring_out && !conn->receives_ended;
+    bool arrived = conn->ring.in != conn->ring.out && !conn->rx.ended;
 
     if (arrived) {
         empty_recv_ring(conn);
-        arrived = conn->recv_ring_in != conn->recv_ring_out;
+        arrived = conn->ring.in != conn->ring.out;
     }
     if (!arrived && conn->reading != READ_OPEN)
         end_recvs(conn);
     else if (conn->state == CONN_DRAINED)
         fail_recvs(conn);
-    else if (!STAILQ_EMPTY(&conn->recvs))
+    else if (!STAILQ_EMPTY(&conn->rx.recvs))
         advertise_all(conn);
 }
 
 static void direct_arrived(struct conn *conn, uint32_t imm)
 {
-    struct op *op = STAILQ_FIRST(&conn->recvs);
+    struct op *op = STAILQ_FIRST(&conn->rx.recvs);
     uint32_t bytes = imm & IMM_LENGTH;
 
     if (op == NULL || !op->advertised || bytes > op->room) {
         xs_violation(conn, "data without an advertisement");
         return;
     }
-    conn->adverts_used = true;
-    conn->adverts_skip = 0;
+    conn->adverts.used = true;
+    conn->adverts.skip = 0;
     op->posted += bytes;
     xs_place_written(conn, op, bytes);
-    conn->rx_position += bytes;
-    conn->filling = (imm & IMM_MORE) != 0;
-    if (conn->filling)
+    conn->rx.position += bytes;
+    conn->rx.filling = (imm & IMM_MORE) != 0;
+    if (conn->rx.filling)
         return;
-    if (imm & IMM_TRUNC && !conn->receives_ended)
+    if (imm & IMM_TRUNC && !conn->rx.ended)
         xs_op_flag(op, MSG_TRUNC);
     if (!sock_is_stream(conn->sock) || !op->waitall || op->posted == op->length || op->error != 0) {
         finish_direct(conn, op);
     } else if (op->room == 0 || op->recalled) { /* advertise the next part of the receive, or this part again */
         op->advertised = op->recalled = false;
-        conn->advertised--;
+        conn->adverts.count--;
         if (op->stopped)
             finish_stopped(conn, op);
     }
@@ -300,24 +300,24 @@ static void withdraw_adverts(struct conn *conn)
 {
     struct op *op;
 
-    STAILQ_FOREACH (op, &conn->recvs, link) {
+    STAILQ_FOREACH (op, &conn->rx.recvs, link) {
         op->advertised = op->recalled = false;
     }
-    conn->advertised = 0;
+    conn->adverts.count = 0;
 }
 
 static void indirect_arrived(struct conn *conn, uint32_t bytes)
 {
-    if (bytes > ring_most(conn) - (conn->recv_ring_in - conn->recv_ring_out)) {
+    if (bytes > ring_most(conn) - (conn->ring.in - conn->ring.out)) {
         xs_violation(conn, "more data than the ring buffer has room for");
         return;
     }
-    conn->recv_ring_in += bytes;
-    conn->rx_position += bytes;
+    conn->ring.in += bytes;
+    conn->rx.position += bytes;
     /* The outstanding advertisements crossed with this data, so the peer will drop them. */
-    if (conn->rx_phase % 2 == 0) {
-        conn->rx_phase++;
-        if (conn->advertised > 0)
+    if (conn->rx.phase % 2 == 0) {
+        conn->rx.phase++;
+        if (conn->adverts.count > 0)
             adverts_crossed(conn);
         withdraw_adverts(conn);
         xs_rx_end_stopped(conn);
@@ -329,13 +329,13 @@ static void indirect_arrived(struct conn *conn, uint32_t bytes)
 /* Discard a message: advertise one byte; the rest of the message is truncated. */
 static bool discard_message(struct conn *conn)
 {
-    struct op *op = STAILQ_FIRST(&conn->recvs);
+    struct op *op = STAILQ_FIRST(&conn->rx.recvs);
 
     if (op == NULL) {
         op = new_stand_in(conn, 1);
         if (op == NULL)
             return false;
-        STAILQ_INSERT_TAIL(&conn->recvs, op, link);
+        STAILQ_INSERT_TAIL(&conn->rx.recvs, op, link);
     }
     if (!op->advertised)
         advertise_recv(conn, op);
@@ -349,8 +349,8 @@ void xs_rx_discard(struct conn *conn)
     if (conn->state != CONN_OPEN || conn->reading == READ_ENDED)
         return;
     if (sock_is_stream(conn->sock)) {
-        if (STAILQ_EMPTY(&conn->recvs))
-            conn->recv_ring_out = conn->recv_ring_in;
+        if (STAILQ_EMPTY(&conn->rx.recvs))
+            conn->ring.out = conn->ring.in;
         xs_control_run(conn); /* returns the ring's free space to the peer */
     } else if (!discard_message(conn)) {
         xs_conn_fail_locally(conn);
@@ -363,22 +363,22 @@ void xs_rx_discard(struct conn *conn)
  * answered: otherwise the peer would drop the new advertisements, too. */
 void xs_rx_recall(struct conn *conn)
 {
-    if (conn->advertised == 0 || conn->recalling || conn->state != CONN_OPEN)
+    if (conn->adverts.count == 0 || conn->adverts.recalling || conn->state != CONN_OPEN)
         return;
     conn->tx.due |= DUE_RECALL;
-    conn->adverts_max = 0;
+    conn->adverts.max = 0;
 }
 
 void xs_rx_recalled(struct conn *conn)
 {
-    conn->recalling = false;
-    conn->adverts_max = conn_adverts_max(conn);
+    conn->adverts.recalling = false;
+    conn->adverts.max = conn_adverts_max(conn);
     withdraw_adverts(conn);
-    if (conn->filling) { /* the peer still writes into this receive until the transfer ends */
-        struct op *op = STAILQ_FIRST(&conn->recvs);
+    if (conn->rx.filling) { /* the peer still writes into this receive until the transfer ends */
+        struct op *op = STAILQ_FIRST(&conn->rx.recvs);
 
         op->advertised = op->recalled = true;
-        conn->advertised = 1;
+        conn->adverts.count = 1;
     }
     xs_rx_end_stopped(conn);
 }
@@ -393,7 +393,7 @@ void xs_rx_stop(struct conn *conn, struct op *op, int error)
 
 void xs_rx_end_stopped(struct conn *conn)
 {
-    struct op *op = STAILQ_FIRST(&conn->recvs), *next;
+    struct op *op = STAILQ_FIRST(&conn->rx.recvs), *next;
 
     for (; op != NULL; op = next) {
         next = STAILQ_NEXT(op, link);
@@ -409,11 +409,11 @@ static bool may_come(struct conn *conn, uint32_t imm)
 {
     bool direct = imm & IMM_DIRECT, more = imm & IMM_MORE, truncated = imm & IMM_TRUNC;
 
-    if (conn->reading == READ_ENDED || (imm & IMM_CREDITS) != 0 || (!direct && (more || conn->filling)))
+    if (conn->reading == READ_ENDED || (imm & IMM_CREDITS) != 0 || (!direct && (more || conn->rx.filling)))
         return false;
     if (sock_is_stream(conn->sock)) /* 0 bytes end a direct transfer that was cut off */
         return (!truncated || (!direct && xs_ring_switch(conn))) &&
-               ((imm & IMM_LENGTH) != 0 || (direct && !more && conn->filling));
+               ((imm & IMM_LENGTH) != 0 || (direct && !more && conn->rx.filling));
     return direct && !(more && truncated);
 }
 

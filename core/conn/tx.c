@@ -46,7 +46,7 @@ void xs_tx_advert(struct conn *conn, const struct control *control)
 
     trust_more(conn, control->length);
     if (!usable) {
-        conn->stale_adverts++;
+        conn->adverts.stale++;
         return;
     }
     conn->tx.phase = control->phase;

@@ -130,7 +130,7 @@ static int stop_receives(struct conn *conn, const struct stop *stop)
     struct op *op;
     int count = 0;
 
-    STAILQ_FOREACH (op, &conn->recvs, link) {
+    STAILQ_FOREACH (op, &conn->rx.recvs, link) {
         if (op->piece_count == 0 || !is_meant(op, stop)) /* a stand-in does not belong to the application */
             continue;
         xs_rx_stop(conn, op, stop->error);
@@ -213,7 +213,7 @@ void xs_limits_look(struct sock *sock)
         if (sock->probe_due != 0)
             xs_sock_wake_by(sock, sock->probe_due);
         wake_for(sock, &sock->conn->tx.sends);
-        wake_for(sock, &sock->conn->recvs);
+        wake_for(sock, &sock->conn->rx.recvs);
     }
 }
 

@@ -24,7 +24,7 @@ static bool others_wait(const struct conn *conn)
 {
     const struct op *op;
 
-    STAILQ_FOREACH (op, &conn->recvs, link) {
+    STAILQ_FOREACH (op, &conn->rx.recvs, link) {
         if (op->piece_count > 0)
             return true;
     }

@@ -424,7 +424,7 @@ int xs_sock_foreign_ops(const struct sock *sock, const struct queue *queue)
     int count = closing != NULL && closing->pool == queue && closing->at_home;
 
     if (sock->conn != NULL)
-        count += count_unnamed(&sock->conn->tx.sends, queue) + count_unnamed(&sock->conn->recvs, queue) +
+        count += count_unnamed(&sock->conn->tx.sends, queue) + count_unnamed(&sock->conn->rx.recvs, queue) +
                  count_unnamed(&sock->conn->onesided.ops, queue);
     return count;
 }

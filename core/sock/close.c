@@ -22,7 +22,10 @@
 #include "poll.h"
 #include "sock.h"
 
-#define END_NS (5 * NS_PER_S) /* the peer has this long to acknowledge the end of the stream */
+/* The peer's device has this long to acknowledge the end of the stream. Other devices send a packet again for up to 17 s
+ * (the kernel's rxe) before they report that the peer's host is silent. By TCP the end arrives even after the close. */
+#define END_NS (20 * NS_PER_S)
+#define END_BY_TCP_NS (5 * NS_PER_S)
 
 static void close_listener(struct sock *sock)
 {
@@ -90,7 +93,8 @@ void xs_close_step(struct sock *sock)
     if (conn != NULL && is_over(conn))
         xs_conn_fail(conn, ECANCELED);
     else if (conn != NULL && conn->writing >= WRITE_FIN_SENT && sock->close_due == 0 && !is_sending(conn))
-        give_up_by(sock, ns_after(now_ns(), END_NS)); /* only the acknowledgement of the end is missing */
+        /* only the acknowledgement of the end is missing */
+        give_up_by(sock, ns_after(now_ns(), conn_is_by_tcp(conn) ? END_BY_TCP_NS : END_NS));
     else if (conn != NULL && conn->writing == WRITE_SHUT)
         xs_rx_discard(conn);
     if (conn == NULL || conn->state == CONN_DRAINED)

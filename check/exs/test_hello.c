@@ -105,8 +105,8 @@ START_TEST(immediate_data_is_agreed_on)
     pair_open_on(&other, AF_INET, SOCK_SEQPACKET, one.client_box, one.server_box);
     ck_assert_ptr_eq(conn_of(other.client)->nic, client);
     ck_assert_ptr_eq(conn_of(other.server)->nic, server);
-    ck_assert_int_eq(conn_of(other.client)->immediate, _i == 3);
-    ck_assert_int_eq(conn_of(other.server)->immediate, _i == 3);
+    ck_assert_int_eq(conn_of(other.client)->limits.immediate, _i == 3);
+    ck_assert_int_eq(conn_of(other.server)->limits.immediate, _i == 3);
     pass_bytes(other.client_box, other.client, other.server_box, other.server, LONGEST, 1);
     pass_bytes(other.server_box, other.server, other.client_box, other.client, LONGEST, 2);
     pair_close(&other);
@@ -140,7 +140,7 @@ START_TEST(queues_fit_the_device)
     } else {
         pair_open_on(&other, AF_INET, SOCK_STREAM, one.client_box, one.server_box);
         ck_assert_ptr_eq(conn_of(other.client)->nic, nic);
-        ck_assert_uint_eq(conn_of(other.client)->depth, device[_i].depth);
+        ck_assert_uint_eq(conn_of(other.client)->limits.depth, device[_i].depth);
         ck_assert_uint_eq(conn_of(other.server)->peer.credits, device[_i].depth);
         for (int i = 0; i < 5; i++) {
             pass_bytes(other.client_box, other.client, other.server_box, other.server, LONGEST, 1);

@@ -240,10 +240,10 @@ START_TEST(short_messages_return_credits)
 
     pair_open(&pair, AF_INET, SOCK_STREAM);
     struct conn *client = conn_of(pair.client), *server = conn_of(pair.server);
-    bool read = _i == 0 || !client->immediate;
-    uint16_t flags =
-        (client->immediate ? HELLO_IMM_CREDITS : HELLO_NO_IMMEDIATE) | HELLO_EMPTY_END | HELLO_RING_GROWS;
-    uint32_t messages = 4 * RQ_DEPTH, requests = client->immediate ? messages : 2 * messages;
+    bool read = _i == 0 || !client->limits.immediate;
+    uint16_t flags = (client->limits.immediate ? HELLO_IMM_CREDITS : HELLO_NO_IMMEDIATE) | HELLO_EMPTY_END |
+                     HELLO_RING_GROWS;
+    uint32_t messages = 4 * RQ_DEPTH, requests = client->limits.immediate ? messages : 2 * messages;
 
     ck_assert_uint_eq(client->peer.flags, flags);
     ck_assert_uint_eq(server->peer.flags, flags);

@@ -284,7 +284,7 @@ START_TEST(short_sends_travel_together)
         ck_assert_ptr_eq(event.exs_evt_ahandle, (void *)(i + 1));
         ck_assert_uint_eq(event.exs_evt_union.exs_evt_xfer.exs_evt_length, length);
     }
-    if (conn->immediate)
+    if (conn->limits.immediate)
         ck_assert_uint_lt(conn->sq.tail - before, MANY / 2);
 }
 END_TEST
@@ -319,7 +319,7 @@ START_TEST(longer_sends_travel_together_on_a_long_path)
         receive_some();
     for (int i = 0; i < count; i++)
         take_good(pair.client_box, EXS_EVT_SEND, pair.client);
-    if (is_long && conn->immediate && conn->max_gather > 1)
+    if (is_long && conn->limits.immediate && conn->limits.max_gather > 1)
         ck_assert_uint_lt(conn->sq.tail - before, count * 3 / 4);
     else
         ck_assert_uint_ge(conn->sq.tail - before, count);

@@ -37,11 +37,11 @@ START_TEST(silence_has_an_end)
     inbox_quiet(pair.client_box, QUIET_MS);
     think_of_peer(pair.client);
     for (int i = 0; i < 4; i++) {
-        ck_assert_int_eq(conn->error, 0);
+        ck_assert_int_eq(conn->state.error, 0);
         think_of_peer(pair.client); /* the first of these probes the peer; its completion is not polled */
     }
     think_of_peer(pair.client);
-    ck_assert_int_eq(conn->error, ETIMEDOUT);
+    ck_assert_int_eq(conn->state.error, ETIMEDOUT);
     pair_close(&pair);
 }
 END_TEST

@@ -54,7 +54,7 @@ int exs_mexport(int sockno, exs_mhandle_t mhandle, void *addr, size_t length, in
     if (!conn_broken(sock->conn)) {
         result = xs_export_add(sock->conn, mhandle, addr, length, access, token);
     } else {
-        errno = sock->conn->error;
+        errno = sock->conn->state.error;
         result = -1;
     }
     xs_sock_put_locked(sock);
@@ -96,7 +96,7 @@ static int check_request(const struct sock *sock, const struct token *token, con
     if (sock->state != SOCK_CONNECTED)
         return xs_fails(ENOTCONN);
     if (conn_broken(sock->conn))
-        return xs_fails(sock->conn->error);
+        return xs_fails(sock->conn->state.error);
     if (ask->type == EXS_EVT_RREAD && sock->conn->onesided.max_reads_out == 0)
         return xs_fails(EOPNOTSUPP); /* the device has no RDMA READ */
     return check_token(sock->conn, token, ask);

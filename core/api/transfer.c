@@ -131,7 +131,7 @@ static int begin_send(struct sock *sock, struct queue *queue, const struct ask *
         return -1;
     }
     if (op->last)
-        conn->writing = WRITE_SHUT;
+        conn->state.writing = WRITE_SHUT;
     op->number = conn->tx.started++;
     STAILQ_INSERT_TAIL(&conn->tx.sends, op, link);
     if (conn->tx.current == NULL)

@@ -48,7 +48,7 @@ static void add_followers(struct conn *conn, struct message *message, struct ibv
 
     segments[0] =
         (struct ibv_sge){.addr = message->span.addr, .length = message->bytes, .lkey = message->span.lkey};
-    while (op != NULL && message->followers + 1u < conn->max_gather && message->bytes < most &&
+    while (op != NULL && message->followers + 1u < conn->limits.max_gather && message->bytes < most &&
            may_follow(conn, op, most - message->bytes) && xs_tx_span(conn, op, &span) > 0) {
         segments[++message->followers] =
             (struct ibv_sge){.addr = span.addr, .length = (uint32_t)op->length, .lkey = span.lkey};

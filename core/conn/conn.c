@@ -41,9 +41,9 @@ bool xs_conn_post_receives(struct conn *conn, uint32_t slot, uint32_t count)
 
     for (uint32_t i = 0; i < count; i++) {
         sge[i] = (struct ibv_sge){
-            .addr = (uintptr_t)conn->memory + (uint64_t)((slot + i) % conn->depth) * SLOT_SIZE,
+            .addr = (uintptr_t)conn->memory.start + (uint64_t)((slot + i) % conn->limits.depth) * SLOT_SIZE,
             .length = SLOT_SIZE,
-            .lkey = conn->local_mr->lkey,
+            .lkey = conn->memory.mr->lkey,
         };
         wr[i] = (struct ibv_recv_wr){
             .wr_id = (uintptr_t)conn->handle | RECEIVE_BIT,
@@ -87,8 +87,8 @@ static int make_qp(struct conn *conn)
     struct ibv_qp_init_attr attr = {
         .send_cq = conn->cq->cq,
         .recv_cq = conn->cq->cq,
-        .cap = {.max_send_wr = conn->depth,
-                .max_recv_wr = conn->depth,
+        .cap = {.max_send_wr = conn->limits.depth,
+                .max_recv_wr = conn->limits.depth,
                 .max_send_sge = gather_max(conn),
                 .max_recv_sge = 1,
                 .max_inline_data = SLOT_SIZE},
@@ -102,8 +102,8 @@ static int make_qp(struct conn *conn)
             return -1;
     }
     conn->qp = conn->id->qp;
-    conn->max_inline = attr.cap.max_inline_data;
-    conn->max_gather =
+    conn->limits.max_inline = attr.cap.max_inline_data;
+    conn->limits.max_gather =
         least_u32(attr.cap.max_send_sge, gather_max(conn)); /* a device may have more than was asked */
     if (conn->device->check_every_key != NULL)
         conn->device->check_every_key(conn->qp);
@@ -141,28 +141,29 @@ static int choose_iova(struct conn *conn)
         errno = error;
         return -1;
     }
-    conn->ring.iova = (number & UINT64_C(0x7fffffff0000)) + (uint64_t)(conn->ring.data - conn->memory);
+    conn->ring.iova = (number & UINT64_C(0x7fffffff0000)) + (uint64_t)(conn->ring.data - conn->memory.start);
     return 0;
 }
 
 static int make_buffers(struct conn *conn)
 {
     size_recv_ring(conn);
-    conn->memory_size = LOCAL_SIZE + conn->ring.size;
-    conn->memory = mmap(NULL, conn->memory_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (conn->memory == MAP_FAILED) {
-        conn->memory = NULL;
+    conn->memory.size = LOCAL_SIZE + conn->ring.size;
+    conn->memory.start =
+        mmap(NULL, conn->memory.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (conn->memory.start == MAP_FAILED) {
+        conn->memory.start = NULL;
         errno = ENOMEM; /* also for EAGAIN: mlockall() is in effect, and RLIMIT_MEMLOCK is exceeded */
         return -1;
     }
-    conn->send_slots = conn->memory + SENDS_AT;
-    conn->ring.data = conn->memory + LOCAL_SIZE;
-    conn->local_mr = xs_register(&conn->domain, conn->memory, LOCAL_SIZE, IBV_ACCESS_LOCAL_WRITE);
-    if (conn->local_mr == NULL)
+    conn->memory.send_slots = conn->memory.start + SENDS_AT;
+    conn->ring.data = conn->memory.start + LOCAL_SIZE;
+    conn->memory.mr = xs_register(&conn->domain, conn->memory.start, LOCAL_SIZE, IBV_ACCESS_LOCAL_WRITE);
+    if (conn->memory.mr == NULL)
         return -1;
     for (int i = 0; i < BOUNCES_OWN; i++)
-        xs_bounce_add(&conn->domain, &conn->bounces[i], conn->memory + BOUNCES_AT + (size_t)i * BOUNCE_SIZE,
-                      conn->local_mr);
+        xs_bounce_add(&conn->domain, &conn->memory.bounces[i],
+                      conn->memory.start + BOUNCES_AT + (size_t)i * BOUNCE_SIZE, conn->memory.mr);
     if (choose_iova(conn) < 0)
         return -1;
     conn->ring.initial_mr = xs_register_at(&conn->domain, conn->ring.data, conn->ring.size, conn->ring.iova,
@@ -174,7 +175,7 @@ static int make_buffers(struct conn *conn)
 static void give_back_pages(struct conn *conn)
 {
     if (conn->device->holds_no_pages)
-        madvise(conn->memory, conn->memory_size, MADV_DONTNEED); /* on failure the pages stay allocated */
+        madvise(conn->memory.start, conn->memory.size, MADV_DONTNEED); /* on failure the pages stay allocated */
 }
 
 uint32_t xs_recv_ring_size(const struct sock *sock)
@@ -209,19 +210,19 @@ struct conn *xs_conn_new(struct sock *sock, struct rdma_cm_id *id, const struct 
     conn->handle = xs_handle_make(&handles, conn);
     if (conn->handle == NULL)
         goto fail;
-    conn->depth = depth_of(conn->nic);
-    if (conn->depth < DEPTH_MIN) {
+    conn->limits.depth = depth_of(conn->nic);
+    if (conn->limits.depth < DEPTH_MIN) {
         xs_explain(ENODEV, "device %s: its queues have %u entries, need %d", id->verbs->device->name,
-                   conn->depth, DEPTH_MIN);
+                   conn->limits.depth, DEPTH_MIN);
         goto fail;
     }
-    conn->cq = xs_nic_cq(conn->nic, (int)conn->depth * 2);
+    conn->cq = xs_nic_cq(conn->nic, (int)conn->limits.depth * 2);
     if (conn->cq == NULL || xs_domain_open(&conn->domain, conn->nic) < 0 || make_qp(conn) < 0 ||
         make_buffers(conn) < 0)
         goto fail;
     give_back_pages(conn);
     set_ack_timeout(conn);
-    for (uint32_t slot = 0; slot < conn->depth; slot += RECEIVES_AT_ONCE) {
+    for (uint32_t slot = 0; slot < conn->limits.depth; slot += RECEIVES_AT_ONCE) {
         if (!xs_conn_post_receives(conn, slot, RECEIVES_AT_ONCE))
             goto fail;
     }
@@ -246,16 +247,16 @@ void xs_conn_free(struct conn *conn)
         conn->device->destroy_qp(conn->id);
     xs_export_end_all(conn);
     if (conn->cq != NULL)
-        xs_nic_cq_release(conn->cq, (int)conn->depth * 2);
+        xs_nic_cq_release(conn->cq, (int)conn->limits.depth * 2);
     xs_ring_free(conn);
     if (conn->ring.initial_mr != NULL)
         conn->device->dereg_mr(conn->ring.initial_mr);
-    if (conn->local_mr != NULL)
-        conn->device->dereg_mr(conn->local_mr);
+    if (conn->memory.mr != NULL)
+        conn->device->dereg_mr(conn->memory.mr);
     if (conn->domain.pd != NULL)
         xs_domain_close(&conn->domain);
-    if (conn->memory != NULL)
-        munmap(conn->memory, conn->memory_size);
+    if (conn->memory.start != NULL)
+        munmap(conn->memory.start, conn->memory.size);
     xs_nic_leave(conn->nic);
     free(conn);
     errno = saved;
@@ -269,7 +270,7 @@ struct rdma_conn_param xs_conn_param(const struct conn *conn, uint8_t hello[HELL
         .socktype = (uint8_t)conn->sock->type,
         .flags = (conn->nic->immediate ? HELLO_IMM_CREDITS : HELLO_NO_IMMEDIATE) | HELLO_EMPTY_END |
                  HELLO_RING_GROWS,
-        .credits = conn->depth,
+        .credits = conn->limits.depth,
         .adverts = ADVERTS_MAX,
         .recv_ring_size = (uint32_t)conn->ring.size,
         .recv_ring_rkey = conn->ring.initial_mr->rkey,
@@ -300,7 +301,7 @@ void xs_conn_peer(struct conn *conn, const struct hello *peer)
     conn->peer = *peer;
     conn->credits.available += peer->credits;
     conn->adverts.max = conn_adverts_max(conn);
-    conn->immediate = conn->nic->immediate && (peer->flags & HELLO_NO_IMMEDIATE) == 0;
+    conn->limits.immediate = conn->nic->immediate && (peer->flags & HELLO_NO_IMMEDIATE) == 0;
     xs_ring_begin(conn);
 }
 

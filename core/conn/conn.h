@@ -63,8 +63,8 @@ struct cq;
 struct sock;
 struct window;
 
-/* The state of a connection (life.c), which changes only in this order. */
-enum conn_state {
+/* The stages of a connection (life.c), which change only in this order. */
+enum conn_stage {
     CONN_OPENING, /* not established: receives are posted, sends are not permitted */
     CONN_OPEN,
     /* it failed, or the peer left: nothing more is sent; what had arrived is still processed and delivered */
@@ -127,6 +127,35 @@ struct export; /* memory that the peer may access (export.c) */
 #define DUE_RING 16       /* RING: the peer has asked for a larger ring buffer */
 
 /* The parts of a connection. The lock of the socket's home guards all of them. */
+
+/* Where the connection stands in its life (life.c). */
+struct conn_state {
+    enum conn_stage stage;
+    enum write_half writing;
+    enum read_half reading;
+    bool noted;          /* opening: the device was notified that the peer has begun to send (xs_conn_hear()) */
+    bool end_told;       /* this end has acknowledged the peer's FIN */
+    bool end_arrived;    /* the peer has acknowledged the FIN of this end */
+    bool failed_locally; /* this end has broken the connection, so it did not end in order */
+    int error;           /* why it is broken, an errno, from CONN_BROKEN on; 0 before */
+};
+
+/* Limits of the device, and of what both ends support; set before the connection is established. */
+struct conn_limits {
+    uint32_t depth;      /* of either queue: RQ_DEPTH and SQ_DEPTH, or what the device supports; a power of 2 */
+    uint32_t max_inline; /* bytes */
+    uint32_t max_gather; /* maximum number of sends that one message may carry; 1: each is sent alone */
+    bool immediate;      /* data is sent by WRITE WITH IMMEDIATE, because both ends have it */
+};
+
+/* The memory that the connection owns (conn.c). */
+struct conn_memory {
+    uint8_t *start;      /* begins with RQ_DEPTH receive slots and ends with the initial ring buffer */
+    size_t size;         /* bytes */
+    uint8_t *send_slots; /* SQ_DEPTH of them */
+    struct ibv_mr *mr;   /* up to the ring buffer */
+    struct bounce bounces[BOUNCES_OWN];
+};
 
 /* The queue pair's receive queue. */
 struct recv_queue {
@@ -243,26 +272,12 @@ struct conn {
     LIST_ENTRY(conn) touched; /* list of connections with new completions (completions.c) */
     bool is_touched;          /* is in that list */
 
-    struct domain domain;    /* the protection domain, and memory that is registered in it (domain.h) */
-    size_t memory_size;      /* bytes, of: */
-    uint8_t *memory;         /* owned by the connection (conn.c); starts with RQ_DEPTH receive slots */
-    uint8_t *send_slots;     /* SQ_DEPTH of them, in `memory` */
-    struct ibv_mr *local_mr; /* of `memory` up to the ring buffer in it */
-    struct bounce bounces[BOUNCES_OWN]; /* in `memory` */
-    uint32_t max_inline;
-    uint32_t max_gather; /* maximum number of sends that one message may carry; 1: each is sent alone */
-    uint32_t depth;      /* of either queue: RQ_DEPTH and SQ_DEPTH, or what the device supports; a power of 2 */
-    bool immediate;      /* data is sent by WRITE WITH IMMEDIATE, because both ends have it */
+    void *handle; /* names the connection in work requests, since completions may outlive it */
 
-    enum conn_state state;
-    enum write_half writing;
-    enum read_half reading;
-    bool noted;          /* opening: the device was notified that the peer has begun to send (xs_conn_hear()) */
-    bool end_told;       /* this end has acknowledged the peer's FIN */
-    bool end_arrived;    /* the peer has acknowledged the FIN of this end */
-    bool failed_locally; /* this end has broken the connection, so it did not end in order */
-    int error;           /* why it is broken, an errno, from CONN_BROKEN on; 0 before */
-    void *handle;        /* names the connection in work requests, since completions may outlive it */
+    struct conn_state state;
+    struct conn_limits limits;
+    struct domain domain; /* the protection domain, and memory that is registered in it (domain.h) */
+    struct conn_memory memory;
 
     struct recv_queue rq;
     struct credits credits;
@@ -335,7 +350,7 @@ void xs_conn_fail_locally(struct conn *conn) __attribute__((cold));
 void xs_conn_drain(struct conn *conn);
 static inline bool conn_broken(const struct conn *conn)
 {
-    return conn->state >= CONN_BROKEN;
+    return conn->state.stage >= CONN_BROKEN;
 }
 /* Returns the errno of an operation whose connection broke. */
 int xs_conn_errno(const struct conn *conn);
@@ -343,8 +358,8 @@ int xs_conn_errno(const struct conn *conn);
  * after that. */
 static inline bool xs_conn_ended_in_order(const struct conn *conn)
 {
-    return conn->reading == READ_ENDED && (conn->error == 0 || conn->error == ECONNRESET) &&
-           !conn->failed_locally;
+    return conn->state.reading == READ_ENDED && (conn->state.error == 0 || conn->state.error == ECONNRESET) &&
+           !conn->state.failed_locally;
 }
 /* Returns true if one-sided operations, or sends with bytes that have not reached the peer, are pending. A shutdown is
  * not counted. `end_is_out`: the end of the stream was sent, so all sends before it were, and none of them counts. */
@@ -387,7 +402,7 @@ static inline bool conn_awaits(const struct conn *conn)
 }
 static inline uint32_t conn_sq_free(const struct conn *conn)
 {
-    return conn->depth - (conn->sq.tail - conn->sq.head);
+    return conn->limits.depth - (conn->sq.tail - conn->sq.head);
 }
 
 /* ---- ring.c ------------------------------------------------------------------------------- */

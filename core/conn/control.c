@@ -8,8 +8,8 @@
 
 bool xs_control_post(struct conn *conn, struct control *control, const struct posted *posted)
 {
-    uint8_t *slot = conn->send_slots + (size_t)(conn->sq.tail % SQ_DEPTH) * SLOT_SIZE;
-    struct ibv_sge sge = {.addr = (uintptr_t)slot, .length = CONTROL_SIZE, .lkey = conn->local_mr->lkey};
+    uint8_t *slot = conn->memory.send_slots + (size_t)(conn->sq.tail % SQ_DEPTH) * SLOT_SIZE;
+    struct ibv_sge sge = {.addr = (uintptr_t)slot, .length = CONTROL_SIZE, .lkey = conn->memory.mr->lkey};
     struct ibv_send_wr wr = {
         .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SOLICITED};
 
@@ -18,14 +18,14 @@ bool xs_control_post(struct conn *conn, struct control *control, const struct po
     if (posted->kind == POSTED_FIN)
         wr.send_flags |= IBV_SEND_FENCE;
     control->credits = (uint16_t)conn->credits.unreturned;
-    if (conn->reading == READ_ENDED)
+    if (conn->state.reading == READ_ENDED)
         control->flags |= CONTROL_HAS_END;
     xs_control_pack(control, slot);
     if (!xs_conn_post(conn, &wr, posted))
         return false;
     conn->credits.available--;
     conn->credits.unreturned = 0;
-    conn->end_told = conn->reading == READ_ENDED;
+    conn->state.end_told = conn->state.reading == READ_ENDED;
     return true;
 }
 
@@ -88,7 +88,7 @@ static void say_end(struct conn *conn)
     if (conn->rq.consumed > 0)
         xs_conn_post_anew(conn);
     if (send_bare(conn, CONTROL_FIN, 0, POSTED_FIN))
-        conn->writing = WRITE_FIN_SENT;
+        conn->state.writing = WRITE_FIN_SENT;
 }
 
 static bool ack_is_due(const struct conn *conn)
@@ -101,8 +101,9 @@ static bool ack_is_due(const struct conn *conn)
  * closed when the peer sends its FIN again. */
 static bool credits_are_due(const struct conn *conn)
 {
-    return conn->credits.unreturned >= conn->depth / 2 ||
-           (conn->reading == READ_ENDED && conn->writing >= WRITE_FIN_SENT && !conn->end_told);
+    return conn->credits.unreturned >= conn->limits.depth / 2 ||
+           (conn->state.reading == READ_ENDED && conn->state.writing >= WRITE_FIN_SENT &&
+            !conn->state.end_told);
 }
 
 static __attribute__((noinline)) void say_all(struct conn *conn)
@@ -111,18 +112,18 @@ static __attribute__((noinline)) void say_all(struct conn *conn)
         send_ack(conn);
     if (conn->tx.due != 0)
         say_due(conn);
-    if (conn->writing == WRITE_SHUT && may_end(conn))
+    if (conn->state.writing == WRITE_SHUT && may_end(conn))
         say_end(conn);
     if (credits_are_due(conn))
-        send_bare(conn, CONTROL_CREDIT, conn->writing < WRITE_FIN_SENT ? CREDITS_KEPT_FOR_FIN : 0,
+        send_bare(conn, CONTROL_CREDIT, conn->state.writing < WRITE_FIN_SENT ? CREDITS_KEPT_FOR_FIN : 0,
                   POSTED_CONTROL);
 }
 
 /* As a rule there is nothing to send. */
 inline __attribute__((always_inline)) void xs_control_run(struct conn *conn)
 {
-    if (conn->state == CONN_OPEN &&
-        (ack_is_due(conn) || conn->tx.due != 0 || conn->writing == WRITE_SHUT || credits_are_due(conn)))
+    if (conn->state.stage == CONN_OPEN &&
+        (ack_is_due(conn) || conn->tx.due != 0 || conn->state.writing == WRITE_SHUT || credits_are_due(conn)))
         say_all(conn);
 }
 
@@ -159,11 +160,11 @@ void xs_control_received(struct conn *conn, const uint8_t *message, size_t lengt
     if (!xs_credits_received(conn, control.credits))
         return;
     if (control.flags & CONTROL_HAS_END) {
-        if (conn->writing < WRITE_FIN_SENT) {
+        if (conn->state.writing < WRITE_FIN_SENT) {
             xs_violation(conn, "an unexpected acknowledgement of the end of the stream");
             return;
         }
-        conn->end_arrived = true;
+        conn->state.end_arrived = true;
     }
     switch ((enum control_type)control.type) {
     case CONTROL_ADVERT:
@@ -183,7 +184,7 @@ void xs_control_received(struct conn *conn, const uint8_t *message, size_t lengt
             xs_violation(conn, "the end of the stream inside a message");
             break;
         }
-        conn->reading = READ_ENDED;
+        conn->state.reading = READ_ENDED;
         conn->rx.filling = false; /* a file became shorter while the peer sent it: the transfer has ended */
         break;
     case CONTROL_RECALL:
@@ -197,7 +198,7 @@ void xs_control_received(struct conn *conn, const uint8_t *message, size_t lengt
             xs_violation(conn, "an unexpected reply to a recall");
         break;
     case CONTROL_DATA:
-        if (!conn->immediate)
+        if (!conn->limits.immediate)
             xs_rx_data(conn, control.phase);
         else
             xs_violation(conn, "data without immediate data, which was not agreed on");

@@ -65,7 +65,7 @@ void xs_end_refused(struct conn *conn)
 static bool is_begun(const struct conn *conn, const struct op *op)
 {
     if (op->event.exs_evt_type == EXS_EVT_SHUTDOWN)
-        return conn->writing != WRITE_SHUT;
+        return conn->state.writing != WRITE_SHUT;
     return op->posted > 0 || op->all_posted;
 }
 
@@ -77,13 +77,13 @@ static void undo_end(struct conn *conn, struct op *of)
     bool ended = of->last;
 
     of->last = false;
-    if (!ended || conn->writing != WRITE_SHUT)
+    if (!ended || conn->state.writing != WRITE_SHUT)
         return;
     STAILQ_FOREACH (op, &conn->tx.sends, link) {
         if (op->last)
             return;
     }
-    conn->writing = WRITE_OPEN;
+    conn->state.writing = WRITE_OPEN;
 }
 
 /* End a send that was not begun; it completes now. */
@@ -140,7 +140,7 @@ void xs_send_stop(struct conn *conn, struct op *op, int error)
 /* On a STREAM: can a send behind this one not be undone, or would the application not learn of it? */
 static bool is_too_late(const struct conn *conn, const struct op *failed)
 {
-    if (conn->writing >= WRITE_FIN_SENT)
+    if (conn->state.writing >= WRITE_FIN_SENT)
         return true;
     for (const struct op *op = STAILQ_NEXT(failed, link); op != NULL; op = STAILQ_NEXT(op, link)) {
         if (op->silent || is_begun(conn, op))

@@ -13,37 +13,37 @@
 
 void xs_conn_opened(struct conn *conn)
 {
-    if (conn->state == CONN_OPENING)
-        conn->state = CONN_OPEN;
+    if (conn->state.stage == CONN_OPENING)
+        conn->state.stage = CONN_OPEN;
 }
 
 /* The accepting side waits for the peer's RTU, which may be lost; the peer then sends it again only seconds
  * later. A message from the peer also shows that the connection is established (IBV_EVENT_COMM_EST). */
 void xs_conn_hear(struct conn *conn)
 {
-    if (conn->state != CONN_OPENING || conn->rq.next_slot == 0 || conn->noted)
+    if (conn->state.stage != CONN_OPENING || conn->rq.next_slot == 0 || conn->state.noted)
         return;
-    conn->noted = true;
+    conn->state.noted = true;
     (void)conn->device->notify(conn->id, IBV_EVENT_COMM_EST);
 }
 
 inline __attribute__((always_inline)) int xs_conn_may_send(const struct conn *conn)
 {
-    if (conn->writing != WRITE_OPEN)
+    if (conn->state.writing != WRITE_OPEN)
         return EPIPE;
     if (conn_broken(conn))
-        return xs_conn_ended_in_order(conn) ? EPIPE : conn->error;
+        return xs_conn_ended_in_order(conn) ? EPIPE : conn->state.error;
     return sock_sent(conn->sock) & SENT_UNREPORTED ? ECANCELED : 0;
 }
 
 inline __attribute__((always_inline)) bool xs_conn_is_served(const struct conn *conn)
 {
-    return conn->ring.in != conn->ring.out || conn->reading != READ_OPEN;
+    return conn->ring.in != conn->ring.out || conn->state.reading != READ_OPEN;
 }
 
 inline __attribute__((always_inline)) int xs_conn_may_receive(const struct conn *conn)
 {
-    return conn->state == CONN_DRAINED && !xs_conn_is_served(conn) ? conn->error : 0;
+    return conn->state.stage == CONN_DRAINED && !xs_conn_is_served(conn) ? conn->state.error : 0;
 }
 
 void xs_conn_fail(struct conn *conn, int error)
@@ -52,8 +52,8 @@ void xs_conn_fail(struct conn *conn, int error)
 
     if (conn_broken(conn))
         return;
-    conn->state = CONN_BROKEN;
-    conn->error = error;
+    conn->state.stage = CONN_BROKEN;
+    conn->state.error = error;
     /* All posted work requests are flushed from here on, and the peer gets a disconnect. */
     if (conn->device->disconnect(conn->id) < 0)
         conn->device->modify_qp(conn->qp, &attr, IBV_QP_STATE);
@@ -62,13 +62,13 @@ void xs_conn_fail(struct conn *conn, int error)
 void xs_conn_fail_locally(struct conn *conn)
 {
     if (!conn_broken(conn))
-        conn->failed_locally = true;
+        conn->state.failed_locally = true;
     xs_conn_fail(conn, ECONNRESET);
 }
 
 int xs_conn_errno(const struct conn *conn)
 {
-    return conn->sock->state == SOCK_CLOSING ? ECANCELED : conn->error;
+    return conn->sock->state == SOCK_CLOSING ? ECANCELED : conn->state.error;
 }
 
 bool xs_conn_is_sending(const struct conn *conn, bool end_is_out)
@@ -84,17 +84,17 @@ static __attribute__((cold)) void enter_drained(struct conn *conn)
     struct op *op;
 
     xs_conn_end_sends(conn);
-    conn->state = CONN_DRAINED;
+    conn->state.stage = CONN_DRAINED;
     int error = xs_conn_errno(conn);
     bool in_order = xs_conn_ended_in_order(conn) && sock_sent(conn->sock) == SENT_WHOLE;
 
     xs_tx_finish_done(conn); /* sends that the peer has received succeed */
     xs_onesided_finish(conn, 0);
-    if (xs_conn_is_sending(conn, conn->end_arrived))
+    if (xs_conn_is_sending(conn, conn->state.end_arrived))
         xs_sent_is_lost(conn);
     while ((op = STAILQ_FIRST(&conn->tx.sends)) != NULL) {
         in_order = in_order && op->event.exs_evt_type == EXS_EVT_SHUTDOWN; /* no send was lost so far */
-        xs_tx_finish(conn, op, op->error != 0 || conn->end_arrived || in_order ? op->error : error);
+        xs_tx_finish(conn, op, op->error != 0 || conn->state.end_arrived || in_order ? op->error : error);
     }
     conn->tx.current = NULL;
     xs_onesided_finish(conn, error);
@@ -105,6 +105,6 @@ static __attribute__((cold)) void enter_drained(struct conn *conn)
  * request would imply theirs. So the connection is drained when no signaled request is outstanding. */
 inline void xs_conn_drain(struct conn *conn)
 {
-    if (conn->state == CONN_BROKEN && conn->rq.posted == 0 && !conn_awaits(conn))
+    if (conn->state.stage == CONN_BROKEN && conn->rq.posted == 0 && !conn_awaits(conn))
         enter_drained(conn);
 }

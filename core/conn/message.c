@@ -122,14 +122,14 @@ static bool post_parts(struct conn *conn, struct message *message, uint32_t last
 /* Post a message that takes several requests. */
 static __attribute__((noinline)) bool post_in_parts(struct conn *conn, struct message message)
 {
-    if (!post_parts(conn, &message, conn->immediate ? conn->nic->max_request : 0))
+    if (!post_parts(conn, &message, conn->limits.immediate ? conn->nic->max_request : 0))
         return false;
-    return conn->immediate ? post_with_news(conn, &message) : post_news(conn, &message);
+    return conn->limits.immediate ? post_with_news(conn, &message) : post_news(conn, &message);
 }
 
 inline __attribute__((always_inline)) bool xs_message_post(struct conn *conn, struct message *message)
 {
-    if (conn->immediate && message->bytes <= conn->nic->max_request)
+    if (conn->limits.immediate && message->bytes <= conn->nic->max_request)
         return post_with_news(conn, message);
     return post_in_parts(conn, *message);
 }
@@ -167,7 +167,7 @@ bool xs_message_end(struct conn *conn, const struct advert *advert)
     };
     struct posted posted = {.kind = POSTED_CONTROL};
 
-    if (!conn->immediate)
+    if (!conn->limits.immediate)
         return xs_control_post(conn, &control, &posted);
     conn->credits.available--;
     return xs_conn_post(conn, &wr, &posted);

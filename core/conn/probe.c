@@ -69,7 +69,7 @@ void xs_probe(struct conn *conn)
     const struct posted posted = {.kind = POSTED_PROBE};
 
     conn->sock->probe_due = 0;
-    if (conn->state != CONN_OPEN)
+    if (conn->state.stage != CONN_OPEN)
         return;
     bool waits = conn_awaits(conn); /* an acknowledgement is outstanding already */
 

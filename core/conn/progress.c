@@ -48,8 +48,8 @@ static bool has_to_wait(const struct sock *sock)
 {
     const struct conn *conn = sock->conn;
 
-    return sock->owner == NULL && conn != NULL && conn->state == CONN_OPEN &&
-           (conn->tx.current != NULL || conn->onesided.current != NULL || conn->writing == WRITE_SHUT);
+    return sock->owner == NULL && conn != NULL && conn->state.stage == CONN_OPEN &&
+           (conn->tx.current != NULL || conn->onesided.current != NULL || conn->state.writing == WRITE_SHUT);
 }
 
 /* A connect on a nonblocking socket (nonblocking.c). */

@@ -213,7 +213,7 @@ static bool wants_growth(struct conn *conn)
     if (conn->ring.next.is_used && conn->ring.out >= conn->ring.next.from)
         replace_ring(conn);
     return conn->ring.next.data == NULL && conn->sock->options.receive_buffer == 0 &&
-           conn->ring.size * GROWTH <= RING_MAX && conn->reading == READ_OPEN &&
+           conn->ring.size * GROWTH <= RING_MAX && conn->state.reading == READ_OPEN &&
            conn->ring.in - conn->ring.out <= conn->ring.size / RING_FULL_OUT;
 }
 

@@ -89,7 +89,7 @@ static void advertise_all(struct conn *conn)
 {
     struct op *op;
 
-    if (conn->ring.in != conn->ring.out || conn->reading != READ_OPEN || conn->state != CONN_OPEN ||
+    if (conn->ring.in != conn->ring.out || conn->state.reading != READ_OPEN || conn->state.stage != CONN_OPEN ||
         conn->ring.in < conn->adverts.resume_at)
         return;
     STAILQ_FOREACH (op, &conn->rx.recvs, link) {
@@ -130,11 +130,11 @@ static bool peek_bytes(struct conn *conn, struct op *op)
     /* The peer can send at least this many bytes before it needs an acknowledgement. */
     uint64_t most = conn->ring.size - conn->ring.ack_due;
     uint64_t from = conn->ring.out, wanted = op->length < most ? op->length : most;
-    bool more_may_come = conn->reading == READ_OPEN && conn->state != CONN_DRAINED;
+    bool more_may_come = conn->state.reading == READ_OPEN && conn->state.stage != CONN_DRAINED;
 
     if (op->waitall && more_may_come && conn->ring.in - from < wanted)
         return false;
-    if (op->waitall && conn->reading != READ_OPEN && conn->ring.in - from < wanted)
+    if (op->waitall && conn->state.reading != READ_OPEN && conn->ring.in - from < wanted)
         xs_op_flag(op, EXS_EOF);
     while (from != conn->ring.in && op->posted < op->length && op->error == 0)
         from += copy_out(conn, op, from, xs_place_copy);
@@ -223,7 +223,7 @@ static void end_recvs(struct conn *conn)
     struct op *op = STAILQ_FIRST(&conn->rx.recvs), *next;
 
     for (; op != NULL; op = next) {
-        bool exposed = op->advertised && conn->reading != READ_ENDED && conn->state != CONN_DRAINED;
+        bool exposed = op->advertised && conn->state.reading != READ_ENDED && conn->state.stage != CONN_DRAINED;
 
         next = STAILQ_NEXT(op, link);
         if (!exposed)
@@ -259,9 +259,9 @@ inline void xs_rx_run(struct conn *conn)
         empty_recv_ring(conn);
         arrived = conn->ring.in != conn->ring.out;
     }
-    if (!arrived && conn->reading != READ_OPEN)
+    if (!arrived && conn->state.reading != READ_OPEN)
         end_recvs(conn);
-    else if (conn->state == CONN_DRAINED)
+    else if (conn->state.stage == CONN_DRAINED)
         fail_recvs(conn);
     else if (!STAILQ_EMPTY(&conn->rx.recvs))
         advertise_all(conn);
@@ -346,7 +346,7 @@ static bool discard_message(struct conn *conn)
  * side, so read and discard the peer's. */
 void xs_rx_discard(struct conn *conn)
 {
-    if (conn->state != CONN_OPEN || conn->reading == READ_ENDED)
+    if (conn->state.stage != CONN_OPEN || conn->state.reading == READ_ENDED)
         return;
     if (sock_is_stream(conn->sock)) {
         if (STAILQ_EMPTY(&conn->rx.recvs))
@@ -363,7 +363,7 @@ void xs_rx_discard(struct conn *conn)
  * answered: otherwise the peer would drop the new advertisements, too. */
 void xs_rx_recall(struct conn *conn)
 {
-    if (conn->adverts.count == 0 || conn->adverts.recalling || conn->state != CONN_OPEN)
+    if (conn->adverts.count == 0 || conn->adverts.recalling || conn->state.stage != CONN_OPEN)
         return;
     conn->tx.due |= DUE_RECALL;
     conn->adverts.max = 0;
@@ -409,7 +409,8 @@ static bool may_come(struct conn *conn, uint32_t imm)
 {
     bool direct = imm & IMM_DIRECT, more = imm & IMM_MORE, truncated = imm & IMM_TRUNC;
 
-    if (conn->reading == READ_ENDED || (imm & IMM_CREDITS) != 0 || (!direct && (more || conn->rx.filling)))
+    if (conn->state.reading == READ_ENDED || (imm & IMM_CREDITS) != 0 ||
+        (!direct && (more || conn->rx.filling)))
         return false;
     if (sock_is_stream(conn->sock)) /* 0 bytes end a direct transfer that was cut off */
         return (!truncated || (!direct && xs_ring_switch(conn))) &&

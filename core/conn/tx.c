@@ -281,10 +281,10 @@ void xs_tx_end(struct conn *conn)
     uint64_t most;
 
     conn->tx.due &= (uint8_t)~DUE_END;
-    if (!conn->peer_adverts.begun || !sock_is_stream(conn->sock) || conn->writing >= WRITE_FIN_SENT ||
+    if (!conn->peer_adverts.begun || !sock_is_stream(conn->sock) || conn->state.writing >= WRITE_FIN_SENT ||
         (conn->peer.flags & HELLO_EMPTY_END) == 0)
         return;
-    if (conn->tx.current != NULL || conn->state != CONN_OPEN || !xs_message_room(conn, &most) ||
+    if (conn->tx.current != NULL || conn->state.stage != CONN_OPEN || !xs_message_room(conn, &most) ||
         !xs_message_end(conn, advert)) {
         conn->tx.due |= DUE_END;
         return;
@@ -330,7 +330,8 @@ static void finish_done(struct conn *conn)
     do {
         struct op *op = STAILQ_FIRST(&conn->tx.sends);
 
-        if (op->event.exs_evt_type == EXS_EVT_SHUTDOWN && conn->writing != WRITE_FIN_ACKED && op->error == 0)
+        if (op->event.exs_evt_type == EXS_EVT_SHUTDOWN && conn->state.writing != WRITE_FIN_ACKED &&
+            op->error == 0)
             break;
         xs_tx_finish(conn, op, op->error);
     } while (first_is_done(conn));
@@ -378,7 +379,7 @@ static bool post_next(struct conn *conn)
 
 static void post_all(struct conn *conn)
 {
-    while (conn->state == CONN_OPEN && (post_next(conn) || xs_onesided_post(conn)))
+    while (conn->state.stage == CONN_OPEN && (post_next(conn) || xs_onesided_post(conn)))
         ;
 }
 

@@ -18,7 +18,7 @@
 inline __attribute__((always_inline)) bool xs_conn_may_inline(const struct conn *conn, const struct op *op,
                                                               uint32_t bytes)
 {
-    return bytes <= conn->max_inline &&
+    return bytes <= conn->limits.max_inline &&
            (op == NULL || bytes == 0 || op->bounce != NULL || (op->memory != NULL && !op->memory->nofault));
 }
 
@@ -38,7 +38,8 @@ static inline bool is_unsignaled(const struct conn *conn, const struct posted *p
     bool may_be = posted->kind == POSTED_PART ? posted->window == NULL
                                               : posted->kind == POSTED_CONTROL || posted->kind == POSTED_SILENT;
 
-    return may_be && conn->writing < WRITE_FIN_SENT && conn->sq.tail - conn->sq.signaled < conn->depth / 4;
+    return may_be && conn->state.writing < WRITE_FIN_SENT &&
+           conn->sq.tail - conn->sq.signaled < conn->limits.depth / 4;
 }
 
 /* Put the request into the next entry of `posted`; from then on it belongs to the device. */
@@ -183,7 +184,7 @@ static inline void wr_succeeded(struct conn *conn, const struct posted *posted)
     else if (posted->kind == POSTED_ONESIDED)
         xs_onesided_completed(conn, posted, IBV_WC_SUCCESS);
     else if (posted->kind == POSTED_FIN)
-        conn->writing = WRITE_FIN_ACKED;
+        conn->state.writing = WRITE_FIN_ACKED;
 }
 
 /* A work request did not succeed, but the peer may have received it nevertheless. */
@@ -196,7 +197,7 @@ static __attribute__((cold)) void send_failed(struct conn *conn, uint32_t entry,
 /* The device completed a work request that was not posted, or flushed one after the connection was drained. */
 static __attribute__((cold)) void posted_by_nobody(struct conn *conn)
 {
-    if (conn->state == CONN_DRAINED)
+    if (conn->state.stage == CONN_DRAINED)
         return;
     xs_log("connection %d: device %s completed an unknown work request; closing it", conn->sock->number,
            conn->nic->context->device->name);
@@ -251,7 +252,7 @@ void xs_conn_post_anew(struct conn *conn)
 
 static inline __attribute__((always_inline)) void receive_completion(struct conn *conn, const struct ibv_wc *wc)
 {
-    uint32_t slot = conn->rq.next_slot++ % conn->depth;
+    uint32_t slot = conn->rq.next_slot++ % conn->limits.depth;
 
     conn->rq.posted--;
     if (wc->status != IBV_WC_SUCCESS) {
@@ -260,15 +261,15 @@ static inline __attribute__((always_inline)) void receive_completion(struct conn
         xs_conn_fail(conn, status_errno(wc->status));
         return;
     }
-    if (conn->credits.unreturned + conn->rq.consumed == conn->depth)
+    if (conn->credits.unreturned + conn->rq.consumed == conn->limits.depth)
         xs_violation(conn, "more messages than it had credits for");
     else if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
         process_imm(conn, be32toh(wc->imm_data));
     else if (wc->wc_flags & IBV_WC_WITH_IMM)
         xs_violation(conn, "a control message with immediate data");
     else
-        xs_control_received(conn, conn->memory + (size_t)slot * SLOT_SIZE, wc->byte_len);
-    if (!conn_broken(conn) && ++conn->rq.consumed == conn->depth / RECEIVES_AT_ONCE)
+        xs_control_received(conn, conn->memory.start + (size_t)slot * SLOT_SIZE, wc->byte_len);
+    if (!conn_broken(conn) && ++conn->rq.consumed == conn->limits.depth / RECEIVES_AT_ONCE)
         xs_conn_post_anew(conn);
 }
 
@@ -299,7 +300,7 @@ void xs_conn_flush(struct conn *conn)
 inline __attribute__((always_inline)) void xs_conn_run_sends(struct conn *conn)
 {
     xs_tx_run(conn);
-    if (conn->writing == WRITE_SHUT)
+    if (conn->state.writing == WRITE_SHUT)
         xs_control_run(conn); /* post FIN behind the data just sent */
     xs_conn_drain(conn);
 }
@@ -322,10 +323,10 @@ static void advance_socket(struct sock *sock)
 inline void xs_conn_run(struct conn *conn)
 {
     xs_rx_run(conn);
-    if (conn->state == CONN_OPEN) {
+    if (conn->state.stage == CONN_OPEN) {
         xs_control_run(conn);
         xs_tx_run(conn);
-        if (conn->writing == WRITE_SHUT)
+        if (conn->state.writing == WRITE_SHUT)
             xs_control_run(conn); /* post FIN behind the data just sent */
     } else {
         xs_conn_hear(conn);

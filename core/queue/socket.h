@@ -51,7 +51,7 @@ enum sock_state {
     SOCK_HALF_OPEN,
     SOCK_ARRIVED, /* established, and not returned by an accept */
     SOCK_CONNECTING,
-    SOCK_CONNECTED, /* also if it has broken since then, see conn->state */
+    SOCK_CONNECTED, /* also if it has broken since then, see conn->state.stage */
     SOCK_CLOSING
 };
 

@@ -44,7 +44,7 @@ static void close_listener(struct sock *sock)
 /* The errno of a close's event: 0, or why not all that was sent has arrived. */
 static int error_of(const struct sock *sock)
 {
-    return sock->lingers && sock->conn != NULL && sock_sent(sock) == SENT_LOST ? sock->conn->error : 0;
+    return sock->lingers && sock->conn != NULL && sock_sent(sock) == SENT_LOST ? sock->conn->state.error : 0;
 }
 
 /* Called with the lock of the socket's queue, by a caller that holds a reference to that queue. */
@@ -70,12 +70,12 @@ static void finish_close(struct sock *sock)
  * posted, too. */
 static bool is_sending(const struct conn *conn)
 {
-    return xs_conn_is_sending(conn, conn->writing >= WRITE_FIN_SENT);
+    return xs_conn_is_sending(conn, conn->state.writing >= WRITE_FIN_SENT);
 }
 
 static bool is_over(const struct conn *conn)
 {
-    return conn->writing == WRITE_FIN_ACKED && conn->sq.head == conn->sq.tail;
+    return conn->state.writing == WRITE_FIN_ACKED && conn->sq.head == conn->sq.tail;
 }
 
 static void give_up_by(struct sock *sock, uint64_t due)
@@ -92,12 +92,12 @@ void xs_close_step(struct sock *sock)
         return;
     if (conn != NULL && is_over(conn))
         xs_conn_fail(conn, ECANCELED);
-    else if (conn != NULL && conn->writing >= WRITE_FIN_SENT && sock->close_due == 0 && !is_sending(conn))
+    else if (conn != NULL && conn->state.writing >= WRITE_FIN_SENT && sock->close_due == 0 && !is_sending(conn))
         /* only the acknowledgement of the end is missing */
         give_up_by(sock, ns_after(now_ns(), conn_is_by_tcp(conn) ? END_BY_TCP_NS : END_NS));
-    else if (conn != NULL && conn->writing == WRITE_SHUT)
+    else if (conn != NULL && conn->state.writing == WRITE_SHUT)
         xs_rx_discard(conn);
-    if (conn == NULL || conn->state == CONN_DRAINED)
+    if (conn == NULL || conn->state.stage == CONN_DRAINED)
         finish_close(sock);
 }
 
@@ -137,8 +137,8 @@ static void close_conn(struct sock *sock, const struct ask *ask)
         xs_conn_fail(conn, ECANCELED);
         return;
     }
-    if (conn->writing == WRITE_OPEN)
-        conn->writing = WRITE_SHUT;
+    if (conn->state.writing == WRITE_OPEN)
+        conn->state.writing = WRITE_SHUT;
     if (options->lingers)
         give_up_by(sock, ns_after(now_ns(), options->linger));
     xs_control_run(conn);

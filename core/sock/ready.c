@@ -23,7 +23,8 @@ static bool takes_send(const struct conn *conn)
 /* Until a broken connection is drained, it may turn out that the peer closed in order. */
 static short of_connection(const struct conn *conn)
 {
-    bool ended = conn->reading != READ_OPEN && conn->writing != WRITE_OPEN, over = conn->state == CONN_DRAINED;
+    bool ended = conn->state.reading != READ_OPEN && conn->state.writing != WRITE_OPEN,
+         over = conn->state.stage == CONN_DRAINED;
     short ready = 0;
 
     if (xs_conn_may_receive(conn) != 0 || xs_dontwait_recv(conn) == 0)

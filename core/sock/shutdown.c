@@ -19,19 +19,19 @@ static int begin_shutdown(struct sock *sock, int how, struct queue *queue, exs_a
 
     if (op == NULL)
         return -1;
-    if (how != SHUT_WR && conn->reading == READ_OPEN) {
-        conn->reading = READ_SHUT;
+    if (how != SHUT_WR && conn->state.reading == READ_OPEN) {
+        conn->state.reading = READ_SHUT;
         xs_rx_recall(conn); /* the receives end as soon as the peer can't write into them any more */
     }
-    if (how == SHUT_RD || conn->writing == WRITE_FIN_ACKED) {
+    if (how == SHUT_RD || conn->state.writing == WRITE_FIN_ACKED) {
         xs_op_complete(op, 0);
     } else if (conn_broken(conn) && STAILQ_EMPTY(&conn->tx.sends)) { /* otherwise in order behind the sends */
         bool in_order = xs_conn_ended_in_order(conn) && sock_sent(sock) == SENT_WHOLE;
 
-        xs_op_complete(op, in_order ? 0 : conn->error);
+        xs_op_complete(op, in_order ? 0 : conn->state.error);
     } else {
-        if (conn->writing == WRITE_OPEN)
-            conn->writing = WRITE_SHUT;
+        if (conn->state.writing == WRITE_OPEN)
+            conn->state.writing = WRITE_SHUT;
         op->last = true;
         op->number = conn->tx.started++;
         STAILQ_INSERT_TAIL(&conn->tx.sends, op, link);

@@ -53,8 +53,9 @@ static void get_error(const struct sock *sock, union value *value)
     const struct conn *conn = sock->conn;
 
     value->number = sock->connect_error;
-    if (sock->state == SOCK_CONNECTED && !(conn->reading == READ_ENDED && conn->error == ECONNRESET))
-        value->number = conn->error;
+    if (sock->state == SOCK_CONNECTED &&
+        !(conn->state.reading == READ_ENDED && conn->state.error == ECONNRESET))
+        value->number = conn->state.error;
 }
 
 /* ---- Buffers ----------------------------------------------------------------------------------------- */

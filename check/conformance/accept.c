@@ -23,6 +23,9 @@ static void flag(struct trial *trial)
 {
     ok_listening(trial);
     outcome(trial, given(trial->fd, 1, trial->flags | BAD_FLAG, trial->queue));
+    outcome(trial, given(trial->fd, 1, trial->flags | MSG_OOB, trial->queue));
+    outcome(trial, given(trial->fd, 1, trial->flags | EXS_UNSIGNALED, trial->queue));
+    outcome(trial, given(trial->fd, 1, -1, trial->queue));
 }
 
 static void count_negative(struct trial *trial)
@@ -58,6 +61,7 @@ static void queue_null(struct trial *trial)
 static void not_listening(struct trial *trial)
 {
     ok_fresh(trial);
+    outcome(trial, given(trial->fd, 1, trial->flags, trial->queue));
     ok_bind(trial, trial->fd, trial->options->port);
     outcome(trial, given(trial->fd, 1, trial->flags, trial->queue));
 }
@@ -72,6 +76,7 @@ static void bad_fd(struct trial *trial)
 {
     ok_listening(trial);
     outcome(trial, given(BAD_FD, 1, trial->flags, trial->queue));
+    outcome(trial, given(UNUSED_FD, 1, trial->flags, trial->queue));
 }
 
 static void foreign(struct trial *trial)

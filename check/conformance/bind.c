@@ -29,12 +29,21 @@ static void bind_bad_fd(struct trial *trial)
 {
     ok_init(trial);
     outcome(trial, bound(trial, BAD_FD, "0", 0, 0));
+    outcome(trial, bound(trial, UNUSED_FD, "0", 0, 0));
 }
 
 static void bind_foreign_fd(struct trial *trial)
 {
     ok_init(trial);
     outcome(trial, bound(trial, foreign_fd(trial), "0", 0, 0));
+}
+
+static void bind_forked(struct trial *trial)
+{
+    ok_fresh(trial);
+    in_child(trial);
+    trial->queue = NULL;
+    outcome(trial, bound(trial, trial->fd, "0", 0, 0));
 }
 
 static void bind_twice(struct trial *trial)
@@ -76,12 +85,20 @@ static void bind_short(struct trial *trial)
 {
     ok_fresh(trial);
     outcome(trial, bound(trial, trial->fd, "0", 0, 1));
+    outcome(trial, exs_bind(trial->fd, (const struct sockaddr *)trial->buffer, 8));
 }
 
 static void bind_family(struct trial *trial)
 {
+    struct address address;
+
     ok_fresh(trial);
     outcome(trial, bound(trial, trial->fd, "0", AF_UNIX, 0));
+    resolve(trial, "0", &address);
+    int other = address.storage.ss_family == AF_INET ? AF_INET6 : AF_INET;
+
+    address.storage.ss_family = (sa_family_t)other;
+    outcome(trial, exs_bind(trial->fd, (struct sockaddr *)&address.storage, sizeof(struct sockaddr_in6)));
 }
 
 static void bind_in_use(struct trial *trial)
@@ -114,6 +131,7 @@ static const struct row bind_rows[] = {
     {11, EADDRNOTAVAIL, "exs_bind(fd, ADDR_OF_NO_MACHINE, ai_addrlen)", BOTH, OURS, bind_elsewhere, NULL},
     {12, EBADF, "exs_bind(FD_OF_A_FILE, ai_addr, ai_addrlen)", BOTH, OURS, bind_foreign_fd, NULL},
     {13, EPERM, "exs_bind(BAD_FD, NULL, 0) [no exs_init]", BOTH, OURS, bind_uninitialized_bad, NULL},
+    {14, ECHILD, "exs_bind(fd, ai_addr, ai_addrlen) [in a forked child]", BOTH, OURS, bind_forked, NULL},
 };
 static const char *const bind_needs[] = {"exs_init", "exs_socket", NULL};
 const struct group group_bind = {"exs_bind", "5.3.1", bind_needs, ROWS(bind_rows)};
@@ -154,12 +172,21 @@ static void listen_bad_fd(struct trial *trial)
 {
     ok_init(trial);
     outcome(trial, exs_listen(BAD_FD, 10));
+    outcome(trial, exs_listen(UNUSED_FD, 10));
 }
 
 static void listen_foreign_fd(struct trial *trial)
 {
     ok_init(trial);
     outcome(trial, exs_listen(foreign_fd(trial), 10));
+}
+
+static void listen_forked(struct trial *trial)
+{
+    ok_fresh(trial);
+    in_child(trial);
+    trial->queue = NULL;
+    outcome(trial, exs_listen(trial->fd, 10));
 }
 
 static void listen_backlog(struct trial *trial, int backlog)
@@ -195,6 +222,7 @@ static const struct row listen_rows[] = {
     {7, 0, "exs_listen(fd, 0)", BOTH, OURS, listen_none, NULL},
     {8, EBADF, "exs_listen(FD_OF_A_FILE, 10)", BOTH, OURS, listen_foreign_fd, NULL},
     {9, EPERM, "exs_listen(BAD_FD, -1) [no exs_init]", BOTH, OURS, listen_uninitialized_bad, NULL},
+    {10, ECHILD, "exs_listen(fd, 10) [in a forked child]", BOTH, OURS, listen_forked, NULL},
 };
 static const char *const listen_needs[] = {"exs_init", "exs_socket", "exs_bind", NULL};
 const struct group group_listen = {"exs_listen", "5.3.8", listen_needs, ROWS(listen_rows)};

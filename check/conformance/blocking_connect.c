@@ -10,6 +10,13 @@ static void accept_uninitialized(struct trial *trial)
     outcome(trial, exs_blocking_accept(0, NULL, NULL));
 }
 
+static void accept_forked(struct trial *trial)
+{
+    ok_fresh(trial);
+    in_child(trial);
+    outcome(trial, exs_blocking_accept(trial->fd, NULL, NULL));
+}
+
 static void accept_not_listening(struct trial *trial)
 {
     ok_fresh(trial);
@@ -49,6 +56,8 @@ static void accept_bad_fd(struct trial *trial)
 {
     ok_init(trial);
     outcome(trial, exs_blocking_accept(BAD_FD, NULL, NULL));
+    outcome(trial, exs_blocking_accept(UNUSED_FD, NULL, NULL));
+    outcome(trial, exs_blocking_accept(foreign_fd(trial), NULL, NULL));
 }
 
 /* Tests without a corresponding parameter of exs_blocking_accept() use exs_accept() with EXS_BLOCK. */
@@ -103,6 +112,8 @@ static const struct row accept_rows[] = {
     {8, 0, "exs_blocking_accept(fd, NULL, NULL)", BLOCKING, OURS, accept_no_address, NULL},
     {9, EAGAIN, "exs_blocking_accept(FD_WITH_O_NONBLOCK, NULL, NULL) [no connection]", BLOCKING, OURS,
      nonblocking_accept, NULL},
+    {10, ECHILD, "exs_blocking_accept(fd, NULL, NULL) [in a forked child]", BLOCKING, OURS, accept_forked,
+     NULL},
 };
 static const char *const accept_needs[] = {"exs_init", "exs_socket", "exs_bind", "exs_listen", NULL};
 const struct group group_blocking_accept = {"exs_blocking_accept", "5.3.2", accept_needs, ROWS(accept_rows)};
@@ -118,6 +129,13 @@ static void connect_uninitialized(struct trial *trial)
 {
     resolve(trial, "1", &trial->server);
     outcome(trial, given(trial, 0));
+}
+
+static void connect_forked(struct trial *trial)
+{
+    ok_server(trial);
+    in_child(trial);
+    outcome(trial, given(trial, trial->fd));
 }
 
 static void connect_already(struct trial *trial)
@@ -136,6 +154,8 @@ static void connect_bad_fd(struct trial *trial)
 {
     ok_server(trial);
     outcome(trial, given(trial, BAD_FD));
+    outcome(trial, given(trial, UNUSED_FD));
+    outcome(trial, given(trial, foreign_fd(trial)));
 }
 
 static void connect_ok(struct trial *trial)
@@ -171,6 +191,8 @@ static const struct row connect_rows[] = {
     {5, EBADF, "exs_blocking_connect(BAD_FD, ai_addr, ai_addrlen)", BLOCKING, OURS, connect_bad_fd, NULL},
     {6, EINPROGRESS, "exs_blocking_connect(FD_WITH_O_NONBLOCK, ai_addr, ai_addrlen)", BLOCKING, OURS,
      nonblocking_connect, NULL},
+    {7, ECHILD, "exs_blocking_connect(fd, ai_addr, ai_addrlen) [in a forked child]", BLOCKING, OURS,
+     connect_forked, NULL},
 };
 static const char *const connect_needs[] = {"exs_init", "exs_socket", NULL};
 const struct group group_blocking_connect = {"exs_blocking_connect", "5.3.4", connect_needs,

@@ -18,6 +18,9 @@ static void close_flag(struct trial *trial)
 {
     ok_connected(trial);
     outcome(trial, exs_close(trial->fd, trial->flags | BAD_FLAG, trial->queue, trial));
+    outcome(trial, exs_close(trial->fd, trial->flags | MSG_OOB, trial->queue, trial));
+    outcome(trial, exs_close(trial->fd, trial->flags | EXS_UNSIGNALED, trial->queue, trial));
+    outcome(trial, exs_close(trial->fd, -1, trial->queue, trial));
 }
 
 static void close_queue(struct trial *trial)
@@ -30,6 +33,7 @@ static void close_bad_fd(struct trial *trial)
 {
     ok_connected(trial);
     outcome(trial, exs_close(BAD_FD, trial->flags, trial->queue, trial));
+    outcome(trial, exs_close(UNUSED_FD, trial->flags, trial->queue, trial));
 }
 
 static void close_foreign(struct trial *trial)
@@ -65,6 +69,8 @@ static void close_twice(struct trial *trial)
 
     require(trial, result == 0, "the first exs_close failed");
     outcome(trial, exs_close(trial->fd, trial->flags, trial->queue, trial));
+    require(trial, exs_blocking_close(trial->fd) == -1 && errno == EBADF, "exs_blocking_close closes it again");
+    require(trial, exs_listen(trial->fd, 1) == -1 && errno == EBADF, "a closed socket listens");
 }
 
 static void close_no_queue(struct trial *trial)
@@ -218,6 +224,15 @@ static void blocking_close_bad_fd(struct trial *trial)
 {
     ok_init(trial);
     outcome(trial, exs_blocking_close(BAD_FD));
+    outcome(trial, exs_blocking_close(UNUSED_FD));
+    outcome(trial, exs_blocking_close(foreign_fd(trial)));
+}
+
+static void blocking_close_forked(struct trial *trial)
+{
+    ok_fresh(trial);
+    in_child(trial);
+    outcome(trial, exs_blocking_close(trial->fd));
 }
 
 static void blocking_close_flag(struct trial *trial)
@@ -243,6 +258,7 @@ static const struct row blocking_close_rows[] = {
      blocking_close_queue, NO_PARAMETER},
     {5, EBADF, "exs_blocking_close(BAD_FD)", BLOCKING, UNIMPLEMENTED, blocking_close_bad_fd, NULL},
     {6, 0, "exs_blocking_close(fd) [never connected]", BLOCKING, OURS, blocking_close_fresh, NULL},
+    {7, ECHILD, "exs_blocking_close(fd) [in a forked child]", BLOCKING, OURS, blocking_close_forked, NULL},
 };
 const struct group group_blocking_close = {"exs_blocking_close", "5.3.3", close_needs,
                                            ROWS(blocking_close_rows)};

@@ -47,6 +47,7 @@ static void flags_bad(struct trial *trial)
 {
     ok_server(trial);
     outcome(trial, given(trial, trial->fd, trial->flags | BAD_FLAG));
+    outcome(trial, given(trial, trial->fd, trial->flags | MSG_OOB));
     still_connects(trial);
 }
 
@@ -60,6 +61,7 @@ static void bad_fd(struct trial *trial)
 {
     ok_server(trial);
     outcome(trial, given(trial, BAD_FD, trial->flags));
+    outcome(trial, given(trial, UNUSED_FD, trial->flags));
 }
 
 static void foreign(struct trial *trial)
@@ -131,6 +133,8 @@ static void address_short(struct trial *trial)
     ok_server(trial);
     outcome(trial, exs_connect(trial->fd, (struct sockaddr *)&trial->server.storage, trial->server.length - 1,
                                trial->flags, NULL, trial->queue, trial));
+    outcome(trial, exs_connect(trial->fd, (struct sockaddr *)&trial->server.storage, 8, trial->flags, NULL,
+                               trial->queue, trial));
     still_connects(trial);
 }
 
@@ -141,6 +145,12 @@ static void address_family(struct trial *trial)
 
     trial->server.storage.ss_family = AF_UNIX;
     outcome(trial, given(trial, trial->fd, trial->flags));
+    socklen_t length = trial->server.length;
+
+    trial->server.storage.ss_family = family == AF_INET ? AF_INET6 : AF_INET;
+    trial->server.length = sizeof(struct sockaddr_in6);
+    outcome(trial, given(trial, trial->fd, trial->flags));
+    trial->server.length = length;
     trial->server.storage.ss_family = family;
     still_connects(trial);
 }
@@ -164,10 +174,11 @@ static void timeout_negative(struct trial *trial)
 
 static void timeout_usec(struct trial *trial)
 {
-    static const struct timeval impossible = {.tv_usec = 1000000};
+    static const struct timeval impossible[] = {{.tv_usec = 1000000}, {.tv_usec = -1}};
 
     ok_server(trial);
-    within(trial, &impossible);
+    within(trial, &impossible[0]);
+    within(trial, &impossible[1]);
     still_connects(trial);
 }
 

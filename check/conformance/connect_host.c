@@ -266,6 +266,13 @@ static void blocking_bad_fd(struct trial *trial)
     outcome(trial, exs_blocking_connect_host(BAD_FD, "127.0.0.1", "1"));
 }
 
+static void blocking_forked(struct trial *trial)
+{
+    ok_fresh(trial);
+    in_child(trial);
+    outcome(trial, exs_blocking_connect_host(trial->fd, "127.0.0.1", "1"));
+}
+
 static void blocking_null(struct trial *trial)
 {
     ok_server(trial);
@@ -311,6 +318,8 @@ static const struct row blocking_rows[] = {
     {5, ECONNREFUSED, "exs_blocking_connect_host(fd, host, SERVICE_OF_NO_LISTENER)", BLOCKING, OURS,
      blocking_refused, NULL},
     {6, ENXIO, "exs_blocking_connect_host(fd, UNKNOWN_HOST, service)", BLOCKING, OURS, blocking_unknown, NULL},
+    {7, ECHILD, "exs_blocking_connect_host(fd, host, service) [in a forked child]", BLOCKING, OURS,
+     blocking_forked, NULL},
 };
 const struct group group_blocking_connect_host = {"exs_blocking_connect_host", NULL, needs,
                                                   ROWS(blocking_rows)};

@@ -24,6 +24,11 @@ static void qdequeue_invalid(struct trial *trial)
 
     ok_init(trial);
     outcome(trial, exs_qdequeue(INVALID_QHANDLE, &event, 1, &at_once));
+    outcome(trial, exs_qdequeue((exs_qhandle_t)(void *)&event, &event, 1, &at_once));
+    exs_qhandle_t queue = ok_qcreate(trial);
+
+    require(trial, exs_qdelete(queue) == 0, "exs_qdelete failed");
+    outcome(trial, exs_qdequeue(queue, &event, 1, &at_once));
 }
 
 static void qdequeue_null(struct trial *trial)

@@ -42,6 +42,7 @@ static void queue_invalid(struct trial *trial)
 {
     ok_init(trial);
     outcome(trial, call(trial, INVALID_QHANDLE));
+    outcome(trial, call(trial, (exs_qhandle_t)(void *)trial));
 }
 
 static void queue_null(struct trial *trial)

@@ -173,7 +173,9 @@ void document_markdown(void)
          "it did.\n"
          "To add a test, add a row to the table of its function in check/conformance and the body that it "
          "names.\n"
-         "OK_... stands for success. [in brackets]: the situation. BAD_FLAG is 2, BAD_FD is -1.\n");
+         "OK_... stands for success. [in brackets]: the situation. BAD_FLAG is 2,\n"
+         "MSG_OOB, EXS_UNSIGNALED where it is invalid, and all bits; BAD_FD is -1 and a number that is not "
+         "open.\n");
     overview();
     for (int g = 0; groups[g] != NULL; g++)
         section(groups[g]);

@@ -49,6 +49,7 @@ ssize_t moved(struct trial *trial, ssize_t result, int type)
     require(trial, result == 0, "a call that does not block must return 0 when it started");
     exs_event_t event = ok_event(trial, trial->queue, type, trial);
 
+    trial->other_call = true;
     require(trial, event.exs_evt_socket == trial->fd, "the event is another socket's");
     no_event(trial, trial->queue);
     if (exs_event_result(&event) < 0) {

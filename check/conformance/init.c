@@ -15,6 +15,7 @@ static bool initialized(void)
 static void init_version(struct trial *trial)
 {
     outcome(trial, exs_init(EXS_VERSION + 1));
+    outcome(trial, exs_init(0));
     require(trial, !initialized(), "the library is initialized in spite of the error");
 }
 
@@ -194,6 +195,16 @@ static const struct kind refused[] = {
     [23] = {PF_INET, SOCK_STREAM | 0x100, 0},
     [24] = {PF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0},
 };
+/* Families, types and protocols that row 5 tries in addition. */
+static const struct kind unknown[] = {
+    {PF_PACKET, SOCK_STREAM, 0},
+    {9999, SOCK_STREAM, 0},
+    {PF_INET, -1, 0},
+    {PF_INET, 9999, 0},
+    {PF_INET6, SOCK_STREAM, -1},
+    {PF_INET6, SOCK_STREAM, IPPROTO_ICMP},
+    {PF_INET6, SOCK_STREAM, 9999},
+};
 
 static void socket_uninitialized(struct trial *trial)
 {
@@ -206,6 +217,8 @@ static void socket_refused(struct trial *trial)
 
     ok_init(trial);
     outcome(trial, exs_socket(kind->family, kind->type, kind->protocol));
+    for (size_t i = 0; trial->row->number == 5 && i < sizeof(unknown) / sizeof(*unknown); i++)
+        outcome(trial, exs_socket(unknown[i].family, unknown[i].type, unknown[i].protocol));
 }
 
 static void socket_made(struct trial *trial)

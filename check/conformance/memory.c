@@ -36,6 +36,7 @@ static void mregister_flag(struct trial *trial)
 {
     ok_init(trial);
     registered(trial, trial->buffer, BUFSIZE, 1 << 30);
+    registered(trial, trial->buffer, BUFSIZE, -1);
 }
 
 static void mregister_nowhere(struct trial *trial)
@@ -54,6 +55,7 @@ static void mregister_too_long(struct trial *trial)
 {
     ok_init(trial);
     registered(trial, trial->buffer, EXS_MSG_MAX + 1, 0);
+    registered(trial, trial->buffer, SIZE_MAX, 0);
 }
 
 static void mregister(struct trial *trial)
@@ -96,6 +98,9 @@ static void mregister_partly(struct trial *trial)
     mprotect(pages + 32768, 32768, PROT_NONE);
     ok_init(trial);
     registered(trial, pages, 65536, 0);
+    munmap(pages + 32768, 32768);
+    registered(trial, pages, 65536, 0);
+    registered(trial, pages + 32768, 1, 0);
 }
 
 static void mregister_rest(struct trial *trial)
@@ -105,6 +110,7 @@ static void mregister_rest(struct trial *trial)
     mprotect(pages, 32768, PROT_NONE);
     ok_init(trial);
     registered(trial, pages, 65536, 0);
+    registered(trial, pages, 65536, EXS_MRF_RECV_DISABLE);
 }
 
 static void mregister_send_only(struct trial *trial)
@@ -158,6 +164,7 @@ static void mderegister_invalid(struct trial *trial)
 {
     ok_init(trial);
     outcome(trial, exs_mderegister(EXS_MHANDLE_INVALID, 0));
+    outcome(trial, exs_mderegister((exs_mhandle_t)(void *)trial->buffer, 0));
 }
 
 static void mderegister_unregistered(struct trial *trial)
@@ -181,6 +188,7 @@ static void mderegister_flags(struct trial *trial)
     exs_mhandle_t region = ok_mregister(trial, trial->buffer, BUFSIZE, 0);
 
     outcome(trial, exs_mderegister(region, 1));
+    outcome(trial, exs_mderegister(region, BAD_FLAG));
     require(trial, exs_mderegister(region, 0) == 0, "the region is gone in spite of the error");
 }
 
@@ -189,9 +197,11 @@ static void mderegister_busy(struct trial *trial)
     ok_accepted(trial);
     exs_mhandle_t region = ok_mregister(trial, trial->buffer, BUFSIZE, 0);
 
-    require(trial, exs_recv(trial->fd, trial->buffer, 1, 0, trial->queue, trial, region) == 0,
+    require(trial, exs_recv(trial->fd, trial->buffer, 2, MSG_WAITALL, trial->queue, trial, region) == 0,
             "exs_recv failed");
     trial->connected = false;
+    outcome(trial, exs_mderegister(region, 0));
+    peer_do(trial, PEER_SEND, 1);
     outcome(trial, exs_mderegister(region, 0));
     peer_tell(trial, PEER_SEND, 1);
     ok_event(trial, trial->queue, EXS_EVT_RECV, trial);

@@ -101,6 +101,8 @@ static const struct row blocking_sendmsg_rows[] = {
     {3, EBADF, BLOCKING_SENDMSG("BAD_FD", "&message", "flags"), BLOCKING, OURS, bad_fd, NULL},
     {4, EINVAL, BLOCKING_SENDMSG("fd", "NULL", "flags"), BLOCKING, OURS, message_null, NULL},
     {5, 0, BLOCKING_SENDMSG("fd", "&message", "flags"), BLOCKING, OURS, ok, NULL},
+    {6, ECHILD, BLOCKING_SENDMSG("fd", "&message", "flags") " [in a forked child]", BLOCKING, OURS, forked,
+     NULL},
 };
 const struct group group_blocking_sendmsg = {"exs_blocking_sendmsg", NULL, message_needs,
                                              ROWS(blocking_sendmsg_rows)};
@@ -118,6 +120,8 @@ static const struct row blocking_recvmsg_rows[] = {
      at_end, NULL},
     {7, 0, BLOCKING_RECVMSG("fd", "&message", "flags") " [SOCK_SEQPACKET, a message that is longer]", BLOCKING,
      OURS, too_long_a_message, "MSG_TRUNC is told, and the next message is whole."},
+    {8, ECHILD, BLOCKING_RECVMSG("fd", "&message", "flags") " [in a forked child]", BLOCKING, OURS, forked,
+     NULL},
 };
 const struct group group_blocking_recvmsg = {"exs_blocking_recvmsg", NULL, message_needs,
                                              ROWS(blocking_recvmsg_rows)};

@@ -42,6 +42,7 @@ static void bad_fd(struct trial *trial)
 {
     ok_connected(trial);
     ask(trial, BAD_FD);
+    ask(trial, UNUSED_FD);
 }
 
 static void foreign(struct trial *trial)
@@ -60,6 +61,8 @@ static void closed(struct trial *trial)
 static void fresh(struct trial *trial)
 {
     ok_fresh(trial);
+    ask(trial, trial->fd);
+    ok_bind(trial, trial->fd, "0");
     ask(trial, trial->fd);
 }
 
@@ -84,6 +87,7 @@ static void nowhere(struct trial *trial)
 
     ok_connected(trial);
     outcome(trial, get_name(trial, NULL, &length));
+    outcome(trial, get_name(trial, NULL, NULL));
 }
 
 static void no_length(struct trial *trial)
@@ -229,6 +233,8 @@ static void device_fits(struct trial *trial, size_t more)
     require(trial, exs_getdevice(trial->fd, name, sizeof(name)) == 0, "the call before failed");
     memset(again, '?', sizeof(again));
     outcome(trial, exs_getdevice(trial->fd, again, strlen(name) + more));
+    if (more == 0)
+        outcome(trial, exs_getdevice(trial->fd, again, 1));
     require(trial, more > 0 ? strcmp(name, again) == 0 : again[0] == '?', "another name was written");
 }
 

@@ -87,6 +87,7 @@ static void qdelete_invalid(struct trial *trial)
 {
     ok_init(trial);
     outcome(trial, exs_qdelete(INVALID_QHANDLE));
+    outcome(trial, exs_qdelete((exs_qhandle_t)(void *)trial));
 }
 
 static void qdelete_null(struct trial *trial)

@@ -89,6 +89,8 @@ static void flag(struct trial *trial)
 
     receive.flags = MSG_OOB; /* the thesis's invalid flag, 2, is MSG_PEEK here */
     outcome(trial, call(trial, &receive));
+    receive.flags = -1;
+    outcome(trial, call(trial, &receive));
 }
 
 /* MSG_PEEK returns the data that have arrived; they can then be received. */
@@ -173,6 +175,10 @@ static void bad_fd(struct trial *trial)
 
     receive.fd = BAD_FD;
     outcome(trial, call(trial, &receive));
+    receive.fd = UNUSED_FD;
+    outcome(trial, call(trial, &receive));
+    receive.fd = foreign_fd(trial);
+    outcome(trial, call(trial, &receive));
 }
 
 static void foreign(struct trial *trial)
@@ -189,6 +195,10 @@ static void not_connected(struct trial *trial)
     ok_fresh(trial);
     struct receive receive = correct(trial);
 
+    outcome(trial, call(trial, &receive));
+    ok_bind(trial, trial->fd, "0");
+    outcome(trial, call(trial, &receive));
+    ok_listen(trial, trial->fd);
     outcome(trial, call(trial, &receive));
 }
 
@@ -308,6 +318,9 @@ static void region_elsewhere(struct trial *trial)
     struct receive receive = correct(trial);
 
     receive.mhandle = ok_mregister(trial, trial->buffer, BUFSIZE - 1, 0);
+    outcome(trial, call(trial, &receive));
+    receive.mhandle = ok_mregister(trial, trial->buffer + 1, BUFSIZE - 1, 0);
+    receive.length = 1;
     outcome(trial, call(trial, &receive));
 }
 

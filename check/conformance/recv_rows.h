@@ -83,6 +83,7 @@ static const struct row blocking_recv_rows[] = {
      region_no_receive, NULL},
     {13, EPERM, "exs_blocking_recv(BAD_FD, NULL, 0, BAD_FLAG, NULL) [no exs_init]", BLOCKING, OURS,
      uninitialized_bad, NULL},
+    {14, ECHILD, BLOCKING_GOOD " [in a forked child]", BLOCKING, OURS, forked, NULL},
 };
 const struct group group_blocking_recv = {"exs_blocking_recv", "5.3.5", recv_needs, ROWS(blocking_recv_rows)};
 
@@ -101,5 +102,6 @@ static const struct row read_rows[] = {
      NULL},
     {10, EAGAIN, "exs_read(FD_WITH_O_NONBLOCK, recv_buf, RECV_BUFSIZE) [nothing has arrived]", BLOCKING, OURS,
      nonblocking_read, NULL},
+    {11, ECHILD, "exs_read(fd, recv_buf, RECV_BUFSIZE) [in a forked child]", BLOCKING, OURS, forked, NULL},
 };
 const struct group group_read = {"exs_read", "5.3.9", recv_needs, ROWS(read_rows)};

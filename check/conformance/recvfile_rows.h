@@ -86,6 +86,7 @@ static const struct row blocking_recvfile_rows[] = {
     {9, 0, BLOCKING_GOOD("a file"), BLOCKING, OURS, ok, NULL},
     {10, 0, BLOCKING_GOOD("exs_length is 0, and the peer shuts down"), BLOCKING, OURS, ok_end, NULL},
     {11, EFBIG, BLOCKING_GOOD("RLIMIT_FSIZE is half of what comes"), BLOCKING, OURS, limited, NULL},
+    {12, ECHILD, BLOCKING_GOOD("in a forked child"), BLOCKING, OURS, forked, NULL},
 };
 const struct group group_blocking_recvfile = {"exs_blocking_recvfile", NULL, needs,
                                               ROWS(blocking_recvfile_rows)};

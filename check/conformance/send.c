@@ -55,6 +55,10 @@ static void not_connected(struct trial *trial)
 {
     ok_fresh(trial);
     correctly(trial);
+    ok_bind(trial, trial->fd, "0");
+    correctly(trial);
+    ok_listen(trial, trial->fd);
+    correctly(trial);
 }
 
 static void not_connected_listener(struct trial *trial)
@@ -67,6 +71,7 @@ static void queue_invalid(struct trial *trial)
 {
     ok_connected(trial);
     outcome(trial, exs_send(trial->fd, trial->buffer, BUFSIZE, trial->flags, INVALID_QHANDLE, trial, NULL));
+    outcome(trial, exs_send(trial->fd, trial->buffer, BUFSIZE, EXS_UNSIGNALED, INVALID_QHANDLE, trial, NULL));
 }
 
 static void queue_null(struct trial *trial)
@@ -90,6 +95,10 @@ static void flag(struct trial *trial)
     struct send send = correct(trial);
 
     send.flags = BAD_FLAG;
+    outcome(trial, call(trial, &send));
+    send.flags = MSG_OOB;
+    outcome(trial, call(trial, &send));
+    send.flags = -1;
     outcome(trial, call(trial, &send));
 }
 
@@ -125,7 +134,9 @@ static void unsignaled_block(struct trial *trial)
     ok_connected(trial);
     pattern(trial->buffer, BUFSIZE);
     if (trial->group == &group_blocking_send)
-        outcome(trial, exs_blocking_send(trial->fd, trial->buffer, BUFSIZE, EXS_UNSIGNALED | EXS_BLOCK, NULL));
+        for (int i = 0; i < 2; i++)
+            outcome(trial, exs_blocking_send(trial->fd, trial->buffer, BUFSIZE,
+                                             EXS_UNSIGNALED | (i ? EXS_BLOCK : 0), NULL));
     else
         outcome(trial, exs_send(trial->fd, trial->buffer, BUFSIZE, EXS_UNSIGNALED | EXS_BLOCK, trial->queue,
                                 trial, NULL));
@@ -143,6 +154,12 @@ static void with_fd(struct trial *trial, int fd)
 static void bad_fd(struct trial *trial)
 {
     with_fd(trial, BAD_FD);
+    struct send send = correct(trial);
+
+    send.fd = UNUSED_FD;
+    outcome(trial, call(trial, &send));
+    send.fd = foreign_fd(trial);
+    outcome(trial, call(trial, &send));
 }
 
 static void foreign(struct trial *trial)
@@ -155,6 +172,8 @@ static void after_shutdown(struct trial *trial)
     ok_connected(trial);
     ok_shutdown(trial, SHUT_WR);
     correctly(trial);
+    if (trial->queue != NULL)
+        outcome(trial, exs_send(trial->fd, "x", 1, EXS_UNSIGNALED, NULL, NULL, NULL));
 }
 
 static void after_reset(struct trial *trial)

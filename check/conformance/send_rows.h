@@ -77,6 +77,7 @@ static const struct row blocking_send_rows[] = {
     {20, 0, BLOCKING_SEND("fd", "send_buf", "MSG_NOSIGNAL", "mh"), BLOCKING, OURS, ok_no_signal, NULL},
     {21, EPIPE, BLOCKING_SEND("fd", "send_buf", "MSG_NOSIGNAL", "mh") " [after exs_shutdown]", BLOCKING, OURS,
      no_signal_after_shutdown, NULL},
+    {22, ECHILD, BLOCKING_GOOD " [in a forked child]", BLOCKING, OURS, forked, NULL},
 };
 const struct group group_blocking_send = {"exs_blocking_send", "5.3.6", send_needs, ROWS(blocking_send_rows)};
 
@@ -94,5 +95,6 @@ static const struct row write_rows[] = {
     {14, 0, "exs_write(fd, send_buf, SEND_BUFSIZE) [no send credits]", BLOCKING, UNIMPLEMENTED, no_credits,
      QUEUED},
     {15, EBADF, "exs_write(BAD_FD, send_buf, SEND_BUFSIZE)", BLOCKING, OURS, bad_fd, NULL},
+    {16, ECHILD, "exs_write(fd, send_buf, SEND_BUFSIZE) [in a forked child]", BLOCKING, OURS, forked, NULL},
 };
 const struct group group_write = {"exs_write", "5.3.12", send_needs, ROWS(write_rows)};

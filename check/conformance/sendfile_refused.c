@@ -35,6 +35,9 @@ void refuse_not_connected(struct trial *trial)
 
     ok_fresh(trial);
     outcome(trial, file_call(trial, &element, 1, 0));
+    ok_bind(trial, trial->fd, "0");
+    ok_listen(trial, trial->fd);
+    outcome(trial, file_call(trial, &element, 1, 0));
 }
 
 void refuse_bad_fd(struct trial *trial)
@@ -42,8 +45,12 @@ void refuse_bad_fd(struct trial *trial)
     exs_xferfile_t element = file_whole(file_of(trial, FILE_SIZE));
 
     ok_fresh(trial);
-    trial->fd = BAD_FD;
-    outcome(trial, file_call(trial, &element, 1, 0));
+    const int bad[] = {BAD_FD, UNUSED_FD, foreign_fd(trial)};
+
+    for (int i = 0; i < 3; i++) {
+        trial->fd = bad[i];
+        outcome(trial, file_call(trial, &element, 1, 0));
+    }
 }
 
 /* Makes a call with this count and enough valid elements. */
@@ -83,12 +90,22 @@ static void flags(struct trial *trial, int bad)
 
 void refuse_flag(struct trial *trial)
 {
+    exs_xferfile_t element = file_whole(file_of(trial, FILE_SIZE));
+
     flags(trial, BAD_FLAG);
+    outcome(trial, file_call(trial, &element, 1, MSG_OOB));
+    outcome(trial, file_call(trial, &element, 1, MSG_WAITALL));
+    outcome(trial, file_call(trial, &element, 1, -1));
 }
 
 void refuse_unsignaled_block(struct trial *trial)
 {
     flags(trial, EXS_UNSIGNALED | EXS_BLOCK);
+    if (strncmp(trial->group->function, "exs_blocking_", 13) == 0) {
+        exs_xferfile_t element = file_whole(file_of(trial, FILE_SIZE));
+
+        outcome(trial, file_call(trial, &element, 1, EXS_UNSIGNALED));
+    }
 }
 
 static void queue(struct trial *trial, int call_flags, exs_qhandle_t given)

@@ -99,6 +99,7 @@ static const struct row blocking_sendfile_rows[] = {
      refuse_uninitialized_bad, NULL},
     {20, 0, BLOCKING_SENDFILE("fd", "sendvec", "sendvec_cnt", "MSG_NOSIGNAL"), BLOCKING, OURS, ok_no_signal,
      NULL},
+    {21, ECHILD, BLOCKING_GOOD("in a forked child"), BLOCKING, OURS, forked, NULL},
 };
 const struct group group_blocking_sendfile = {"exs_blocking_sendfile", "5.3.13", needs,
                                               ROWS(blocking_sendfile_rows)};

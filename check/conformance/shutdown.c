@@ -21,6 +21,9 @@ static void flag(struct trial *trial)
 {
     ok_connected(trial);
     outcome(trial, given(trial, trial->fd, SHUT_RDWR, trial->flags | BAD_FLAG, trial->queue));
+    outcome(trial, given(trial, trial->fd, SHUT_RDWR, trial->flags | MSG_OOB, trial->queue));
+    outcome(trial, given(trial, trial->fd, SHUT_RDWR, trial->flags | EXS_UNSIGNALED, trial->queue));
+    outcome(trial, given(trial, trial->fd, SHUT_RDWR, -1, trial->queue));
 }
 
 static void queue_invalid(struct trial *trial)
@@ -39,6 +42,8 @@ static void bad_fd(struct trial *trial)
 {
     ok_connected(trial);
     outcome(trial, given(trial, BAD_FD, SHUT_RDWR, trial->flags, trial->queue));
+    outcome(trial, given(trial, UNUSED_FD, SHUT_RDWR, trial->flags, trial->queue));
+    outcome(trial, given(trial, foreign_fd(trial), SHUT_RDWR, trial->flags, trial->queue));
 }
 
 static void how(struct trial *trial)
@@ -56,6 +61,8 @@ static void how_negative(struct trial *trial)
 static void not_connected(struct trial *trial)
 {
     ok_fresh(trial);
+    outcome(trial, given(trial, trial->fd, SHUT_RDWR, trial->flags, trial->queue));
+    ok_bind(trial, trial->fd, "0");
     outcome(trial, given(trial, trial->fd, SHUT_RDWR, trial->flags, trial->queue));
 }
 

@@ -14,6 +14,7 @@
 #include "conformance.h"
 
 #define BAD_FD (-1)
+#define UNUSED_FD 19999 /* no open descriptor; tests of BAD_FD try it, too */
 #define BAD_FLAG 2
 #define INVALID_QHANDLE EXS_QHANDLE_INVALID
 #define BUFSIZE 4096                 /* bytes of trial.buffer */
@@ -39,7 +40,9 @@ struct trial { /* on the stack of the test's process */
     struct address server; /* of the listener, at the peer or in this process */
     int peer;              /* socket to the peer process; -1: not started */
     int peer_pid;
-    int access;      /* rights with which the peer exports */
+    int access; /* rights with which the peer exports */
+    bool
+        other_call; /* the library has been called since the tested call failed: exs_errmsg() is of that call */
     int event_flags; /* MSG_TRUNC and EXS_EOF of the last event in moved() */
     unsigned char buffer[BUFSIZE];
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * test_errmsg.c - exs_errmsg explains the last failure of the calling thread: by the text that the call has recorded,
- * or else by errno and the name of the call. test_errors.c and the conformance suite check the text of each error that
- * they cause.
+ * or else by errno and the name of the call. The conformance suite checks that the text of each error
+ * names the call.
  */
 #include "check/support/support.h"
 

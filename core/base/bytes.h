@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* bytes.h - integers of fixed width in messages: big-endian, at any alignment. The put functions return the address
- * behind the integer. */
+/* bytes.h - reading and writing big-endian integers of 16 to 64 bits in messages, at any alignment. The put functions
+ * return the address after the integer. */
 #ifndef XS_BYTES_H
 #define XS_BYTES_H
 

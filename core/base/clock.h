@@ -12,7 +12,7 @@
 #include <time.h>
 
 #define NS_PER_S UINT64_C(1000000000)
-#define NEVER_NS UINT64_MAX /* no time, never reached; an infinite duration */
+#define NEVER_NS UINT64_MAX /* as a time: never reached; as a duration: infinite */
 
 static inline uint64_t now_ns(void)
 {
@@ -46,8 +46,8 @@ static inline const struct timespec *ns_limit(uint64_t ns, struct timespec *room
     return ns == NEVER_NS ? NULL : room;
 }
 
-/* Returns a timeout for poll(), rounded up. A longer one than poll() can wait is cut off, so the caller must check
- * the clock. */
+/* Returns a timeout for poll() in milliseconds, rounded up. It is INT_MAX at most, so poll() may return before a long
+ * duration has passed, and the caller must check the clock. */
 static inline int ns_milliseconds(uint64_t ns)
 {
     uint64_t milliseconds = ns / 1000000 + (ns % 1000000 != 0);
@@ -55,8 +55,8 @@ static inline int ns_milliseconds(uint64_t ns)
     return milliseconds < INT_MAX ? (int)milliseconds : INT_MAX;
 }
 
-/* Converts a program's timeval to ns. Returns false if it is not valid. A duration that exceeds the clock becomes
- * NEVER_NS. */
+/* Converts a timeval of the application to ns. Returns false if it is not valid. A duration that does not fit into 64
+ * bits becomes NEVER_NS. */
 static inline bool ns_timeval(const struct timeval *time, uint64_t *ns)
 {
     if (time->tv_sec < 0 || time->tv_usec < 0 || time->tv_usec >= 1000000)

@@ -8,7 +8,8 @@
 
 #include <stdatomic.h>
 
-/* LIBRARY_CHECKED: ready, and EXS_CHECK or EXS_DEBUG=2 is set. LIBRARY_FORKED: in a forked child, before exs_init. */
+/* LIBRARY_RAW: before exs_init, and after the last exs_fini. LIBRARY_CHECKED: ready, and EXS_CHECK or EXS_DEBUG=2 is
+ * set. LIBRARY_FORKED: in a forked child, before exs_init. */
 enum library_state { LIBRARY_RAW, LIBRARY_READY, LIBRARY_CHECKED, LIBRARY_FORKED };
 
 /* An enum library_state. exs_init stores it last (release), which pairs with each call's load (acquire). */
@@ -19,17 +20,19 @@ static inline enum library_state library_state(void)
     return (enum library_state)atomic_load_explicit(&xs_library_state, memory_order_acquire);
 }
 
-/* Every public function calls one of these first, with its own name: in general, or on a socket. Returns 0, or -1 and
- * EPERM before exs_init() or ECHILD in a forked child. */
+/* Every public function calls one of these first, with its own name in `call`; a function of a socket also passes the
+ * socket's number. They return 0, or -1 and errno: EPERM before exs_init(), ECHILD in a forked child. */
 int xs_enter(const char *call);
 int xs_enter_socket(const char *call, int sockno);
 
-/* Returns a number that changes in a forked child: objects that a thread made before must then be made again. */
+/* Returns a number that is different in a forked child. A thread that makes an object for later use records this number
+ * with the object. If the number has changed since, the object is the parent's, and must be made again. */
 unsigned xs_generation(void);
 /* Sets LIBRARY_FORKED and a new generation. Called in a forked child, which has only one thread. */
 void xs_entry_forked(void);
 
-/* Defined in core/debug/misuse.c: a call in state LIBRARY_CHECKED, for this socket or -1. */
+/* Called by xs_enter() and xs_enter_socket() in state LIBRARY_CHECKED: reports a call on a socket that was closed
+ * before. `sockno` is -1 if the call is not on a socket. Defined in core/debug/misuse.c. */
 void xs_misuse_call(const char *call, int sockno);
 
 #endif

@@ -12,13 +12,13 @@
 /* State of one thread between the two calls. */
 struct fsize_guard {
     sigset_t before; /* the thread's signal mask */
-    bool is_awaited; /* the signal was pending and blocked by the program, and must stay so */
+    bool is_awaited; /* before fsize_guard_begin() the signal was blocked and pending; it must stay pending */
 };
 
-/* Blocks the signal in this thread. */
+/* Blocks SIGXFSZ in this thread. */
 void fsize_guard_begin(struct fsize_guard *fsize_guard);
-/* Discards the signal if a call since then failed with it (`error` is its errno, or 0), and restores the mask. Keeps
- * errno. */
+/* Restores the thread's signal mask. `error` is the errno of the write since fsize_guard_begin(), or 0. If it is EFBIG,
+ * first discards the SIGXFSZ of that write. Keeps errno. */
 void fsize_guard_end(const struct fsize_guard *fsize_guard, int error);
 
 #endif

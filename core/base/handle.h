@@ -20,26 +20,29 @@
 
 #define HANDLE_CHUNK 256 /* slots allocated together */
 #define HANDLE_CHUNKS 4096
-#define HANDLE_BITS 44 /* bits that differ between handles; the bits above are the same in all */
+#define HANDLE_BITS 44 /* the low bits of a handle: slot and generation; the other bits are constant */
 
 struct handle_slot {
-    /* Generation, a bit for a handle in use, and the number of users. A user's decrement (release) follows its last
-     * access to the object and pairs with the exchange that takes the handle out of use (acquire). */
+    /* From the high bits to the low ones: the generation, a bit that is set while the handle is in use, and the number
+     * of users. A user's decrement (release) follows its last access to the object and pairs with the exchange that
+     * takes the handle out of use (acquire). */
     _Atomic uint64_t state;
     /* Stored before the store of `state` that sets the handle in use; pairs with the loads after `state` was read. */
     _Atomic(void *) object;
-    uint32_t next_free;   /* slot + 1, or 0 */
+    uint32_t next_free;   /* 1 + the number of the next free slot; 0: none. Guarded by the table's lock */
     uint32_t left_behind; /* in a forked child: generation + 1 of the parent's handle in this slot; or 0 */
 };
 
 struct handle_table {
     pthread_mutex_t lock;   /* guards making and freeing handles, not looking up */
     pthread_mutex_t taking; /* held while a handle is taken out of use; taken before any other lock */
-    /* made once; the store pairs with the loads that find it */
+    /* Arrays of HANDLE_CHUNK slots. NULL until the first slot is needed; never freed. The store (release) pairs with
+     * each load (acquire). */
     _Atomic(struct handle_slot *) chunk[HANDLE_CHUNKS];
-    /* guarded by lock: slots used so far; first free slot + 1 */
+    /* The number of slots that were ever in use; 1 + the number of the first free one of them, or 0. Guarded by
+     * `lock`. */
     uint32_t used, free;
-    uint32_t count; /* guarded by lock: handles in use */
+    uint32_t count; /* handles in use; guarded by `lock` */
 };
 
 #define HANDLE_TABLE_INIT                                                                                      \
@@ -56,6 +59,7 @@ void xs_handle_put(struct handle_table *table, const void *handle);
 /* Returns the slot of a handle in use, for objects that are looked up for each message: handle_leave(slot) is then a
  * faster xs_handle_put(). */
 struct handle_slot *xs_handle_slot(struct handle_table *table, const void *handle);
+/* The caller is no longer a user of the handle in this slot. */
 static inline void handle_leave(struct handle_slot *slot)
 {
     /* Pairs with the exchange in xs_handle_take. */
@@ -68,11 +72,11 @@ void *xs_handle_find(struct handle_table *table, const void *handle);
 /* Returns the object; no other thread can take the handle out of use before xs_handle_end_take(). NULL: the handle is
  * not valid, and xs_handle_end_take() must not be called. */
 void *xs_handle_begin_take(struct handle_table *table, const void *handle);
-/* Takes the handle out of use; returns false if it has users. Called between the two, or if no other thread could
- * take it. */
+/* Takes the handle out of use. Returns false if it has users. Called between xs_handle_begin_take() and
+ * xs_handle_end_take(), or for a handle that no other thread can take out of use. */
 bool xs_handle_take(struct handle_table *table, const void *handle);
 void xs_handle_end_take(struct handle_table *table);
-/* Returns true if the handle was one of this table and was taken out of use. */
+/* Returns true if the handle belonged to this table and has been taken out of use. */
 bool xs_handle_was(struct handle_table *table, const void *handle);
 /* Returns true if the handle is from the process that forked. */
 bool xs_handle_is_parents(struct handle_table *table, const void *handle);

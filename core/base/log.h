@@ -37,8 +37,8 @@ int xs_too_long(size_t length) __attribute__((cold));
 /* Logs that the argument for a result is NULL or not valid. Returns -1 and EFAULT. */
 int xs_nowhere(const char *argument) __attribute__((cold));
 
-/* The call that a thread made last. Every public call stores it, so it is 16 bytes in the thread's static block, which
- * takes one instruction; the text of a failure is elsewhere. */
+/* The call that a thread made last. Every public call stores it, so it must be cheap: it has 16 bytes, in static
+ * thread-local storage. The text of a failure is in errmsg_text(). */
 struct last_call {
     const char *name; /* NULL: no call yet, or `type` says which call */
     int sockno;       /* or -1 */

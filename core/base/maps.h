@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * maps.h - may a device use a range of memory? Checked against the kernel's map of this process.
+ * maps.h - checks in the kernel's map of this process whether a device may use a range of memory.
  *
  * A range whose first and last page are good may contain pages that are not mapped, not readable, read-only, or
  * behind the end of a file. The kernel's map (/proc/self/maps) says for each mapping which rights it has and whether
@@ -19,9 +19,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Checks that `length` bytes, at least one, can be read or, if `write`, written. Returns 0; EFAULT: not all of them;
- * ENOMEM: there is no memory for a page. *nofault, which may be NULL: copies must be fault-safe, since a page may be
- * unmapped; always with EXS_CHECK. */
+/* Checks that `length` bytes, at least one, can be read or, if `write`, written. Returns 0 or an errno: EFAULT if not
+ * all of them can, ENOMEM if the kernel has no memory for a page. `nofault` may be NULL; otherwise *nofault is set to
+ * true if copies must be fault-safe, because a page may become unmapped, or because EXS_CHECK is set. */
 int maps_check(const void *start, size_t length, bool write, bool *nofault);
 
 /* Checks the page that contains this byte. Returns 0 or an errno as above. */

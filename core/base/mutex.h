@@ -4,8 +4,8 @@
  * instruction each.
  *
  * A message takes six locks that are usually free, and the C library's functions cost about thirty instructions each.
- * This mutex has no kinds, owners and error checks. A thread that finds it locked sleeps in the kernel until it is
- * free. Locks that are not on the path of a message are pthread_mutex_t.
+ * This mutex is not recursive, and it records no owner and checks no errors. A thread that finds it locked sleeps in
+ * the kernel until it is free. Locks that are not on the data path are pthread_mutex_t.
  *
  * With the thread sanitizer this is a pthread_mutex_t, because the sanitizer checks the order of locks only for
  * those. If the library was built without the sanitizer and the program with it, the mutex tells the sanitizer how it
@@ -57,7 +57,8 @@ static inline void mutex_unlock(struct mutex *mutex)
 
 #else
 
-enum { MUTEX_FREE, MUTEX_TAKEN, MUTEX_WANTED }; /* wanted: taken, and a thread may be asleep */
+/* MUTEX_WANTED: taken, and a thread may sleep until it is free. */
+enum { MUTEX_FREE, MUTEX_TAKEN, MUTEX_WANTED };
 
 struct mutex {
     _Atomic uint32_t state; /* an unlock (release) pairs with the next lock (acquire) */
@@ -68,9 +69,9 @@ static inline void mutex_init(struct mutex *mutex)
     atomic_init(&mutex->state, MUTEX_FREE);
 }
 
-/* Sleeps until the caller has the lock; its state is MUTEX_WANTED then. */
+/* Sleeps until the caller has the lock, whose state is MUTEX_WANTED then. */
 void mutex_wait(struct mutex *mutex);
-/* Wakes one of the threads that sleep, after an unlock. */
+/* Wakes one of the threads that wait for the lock. Called after an unlock. */
 void mutex_wake(struct mutex *mutex);
 
 /* Returns false if another thread has the lock. */

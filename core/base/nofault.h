@@ -36,30 +36,33 @@ bool nofault_mapped(const void *start, size_t length);
 /* Returns true if these bytes are known, without a system call, to be mapped, writable if `write`, and to stay so. */
 bool nofault_never(const void *start, size_t length, bool write);
 
-/* Copies between memory ranges of which both may be unmapped. Returns false if a part is; then some bytes may have
- * been copied. */
+/* Copies between two memory ranges. Returns false if a part of either is unmapped; some bytes may have been copied
+ * then. */
 bool nofault_copy(void *to, const void *from, size_t length);
 /* Like nofault_copy(), for lists of ranges with `total` bytes each. */
 bool nofault_copyv(const struct iovec *to, unsigned tos, const struct iovec *from, unsigned froms,
                    size_t total);
 
-/* Reads `total` bytes of a file from offset `place` on, which must be the size of `to`. Returns false if the file is
- * shorter or can't be read; then some bytes may have been read. */
+/* Reads `total` bytes of a file, from offset `place` on, into the `tos` ranges of `to`, whose sizes must add up to
+ * `total`. Changes `to`. Returns false if the file is shorter or can't be read; some bytes may have been read then. */
 bool nofault_read(int file, struct iovec *to, unsigned tos, uint64_t place, size_t total);
 
-/* Copy from and to unregistered memory of the application: directly if nofault_never(), else fault-safe. Return false
- * like nofault_copy(). */
+/* nofault_take() copies from unregistered memory of the application, nofault_give() copies to it: directly if
+ * nofault_never() is true for it, else fault-safe. They return false like nofault_copy(). */
 bool nofault_take(void *to, const void *from, size_t length);
 bool nofault_give(void *to, const void *from, size_t length);
 
-/* Like nofault_take(), from many pieces of memory, whose bytes are concatenated, with few system calls. */
-#define GATHER_PIECES 128 /* maximum number of one system call */
+#define GATHER_PIECES 128 /* maximum number of pieces that one system call copies */
 
+/* A copy like that of nofault_take(), from many pieces of memory to consecutive bytes, with few system calls. Owned by
+ * the caller. */
 struct gather {
-    uint8_t *to;
-    /* only checks that the pieces are readable; `to` has GATHER_PIECES bytes and is overwritten */
+    uint8_t *to; /* where the next piece is copied to */
+    /* The pieces are only checked, by reading one byte of each page; `to` has GATHER_PIECES bytes and is
+     * overwritten. */
     bool only_looks;
-    unsigned count; /* number of pieces that have not been copied so far, and their bytes */
+    /* The pieces that have not been copied yet: their number, and how many bytes they have together. */
+    unsigned count;
     size_t bytes;
     struct iovec from[GATHER_PIECES];
 };
@@ -72,11 +75,13 @@ static inline void gather_begin(struct gather *gather, void *to)
     gather->bytes = 0;
 }
 
-/* Adds a piece; `lasting`: it is known to stay mapped. Returns false as above. */
+/* These functions return false like nofault_copy(). */
+
+/* Adds a piece; `lasting`: it is known to stay mapped. */
 bool gather_add(struct gather *gather, const void *from, size_t length, bool lasting);
-/* Adds one byte of each page of a piece. Returns false as above. */
+/* Adds one byte of each page of a piece that is only to be checked (`only_looks`). */
 bool gather_look(struct gather *gather, const void *from, size_t length);
-/* Copies the pieces that are left. Returns false as above. */
+/* Copies the pieces that have not been copied yet. */
 bool gather_end(struct gather *gather);
 
 /* Returns true if the bytes can be read. */

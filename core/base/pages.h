@@ -2,9 +2,10 @@
 /*
  * pages.h - memory in whole pages, which the kernel allocates only when they are first used.
  *
- * For large buffers that are mostly unused: an idle connection has buffers for all data that may arrive. A block from
- * malloc() shares pages with other blocks and has a header, so some of its pages would always be allocated. Blocks of
- * up to a page come from malloc(). With the address sanitizer all do, because it detects accesses beyond their end.
+ * It is for large buffers that are mostly unused: an idle connection has buffers for all data that may arrive. A block
+ * from malloc() shares pages with other blocks and has a header, so some of its pages would always be allocated. Blocks
+ * of up to a page come from malloc(). With the address sanitizer all blocks come from malloc(), because the sanitizer
+ * then detects accesses beyond their end.
  */
 #ifndef XS_PAGES_H
 #define XS_PAGES_H
@@ -37,9 +38,9 @@ static inline void pages_free(void *pages, size_t bytes)
 
 #else
 
-#define PAGES_MIN 4096 /* bytes; up to this from malloc(). It need not be the page size */
+#define PAGES_MIN 4096 /* bytes: a block of up to this size comes from malloc(); pages may be larger */
 
-/* Returns NULL and ENOMEM on failure. */
+/* Allocates a block. Returns NULL and ENOMEM on failure. */
 static inline void *pages_new(size_t bytes)
 {
     if (bytes <= PAGES_MIN)
@@ -48,11 +49,11 @@ static inline void *pages_new(size_t bytes)
 
     if (pages != MAP_FAILED)
         return pages;
-    errno = ENOMEM; /* also for EAGAIN: the memory would be locked, and exceed the limit of that */
+    errno = ENOMEM; /* also for EAGAIN: mlockall() is in effect, and RLIMIT_MEMLOCK would be exceeded */
     return NULL;
 }
 
-/* Frees what pages_new() returned for this number of bytes; or NULL. */
+/* Frees a block that pages_new() returned for this number of bytes. Does nothing for NULL. */
 static inline void pages_free(void *pages, size_t bytes)
 {
     if (bytes <= PAGES_MIN)

@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <sys/random.h>
 
-/* Fills `length` bytes, 256 at most. Early after boot it waits until the kernel has random numbers, and continues if
- * a signal ends that wait. Returns 0 or an errno. */
+/* Fills `length` bytes, 256 at most. Early after boot it waits until the kernel's random number generator is ready; a
+ * signal does not end that wait. Returns 0 or an errno. */
 static inline int random_bytes(void *to, size_t length)
 {
     while (getrandom(to, length, 0) != (ssize_t)length)

@@ -43,8 +43,8 @@ static inline bool text_is_plain(uint32_t number)
            (number < 0x2028 || number > 0x202e) && (number < 0x2066 || number > 0x2069);
 }
 
-/* Replaces by '?' what a terminal could interpret as a command or what changes other text: control characters, in one
- * byte or in UTF-8, characters that change the direction of writing, and bytes that are not UTF-8. Returns `text`. */
+/* Replaces by '?' each control character (in one byte or in UTF-8), which a terminal could take for a command, each
+ * character that changes the direction of writing, and each byte that is not UTF-8. Returns `text`. */
 static inline char *text_filter(char *text)
 {
     char *out = text;

@@ -5,8 +5,8 @@
 
 #include <pthread.h>
 
-/* Starts a thread with all signals blocked, so that the application's handlers never run in it. `thread` NULL: it is
- * detached. Returns 0 or an errno. */
+/* Starts a thread with all signals blocked, so that the application's signal handlers never run in it. If `thread` is
+ * NULL, the thread is detached. Returns 0 or an errno. */
 int threads_start(pthread_t *thread, void *(*run)(void *));
 
 #endif

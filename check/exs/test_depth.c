@@ -15,7 +15,7 @@ static int ops_of(exs_qhandle_t qhandle)
     struct queue *queue = xs_queue_get(qhandle);
 
     ck_assert_ptr_nonnull(queue);
-    int ops = queue->ops;
+    int ops = queue->pool.ops;
 
     xs_queue_put(queue);
     return ops;

@@ -197,10 +197,10 @@ static bool has_sleeper(int number)
     ck_assert_ptr_nonnull(sock);
     struct queue *home = atomic_load(&sock->home);
 
-    mutex_lock(&home->events_lock);
-    bool has = !LIST_EMPTY(&home->sleepers);
+    mutex_lock(&home->events.lock);
+    bool has = !LIST_EMPTY(&home->events.sleepers);
 
-    mutex_unlock(&home->events_lock);
+    mutex_unlock(&home->events.lock);
     xs_sock_put_locked(sock);
     return has;
 }

@@ -90,7 +90,7 @@ static int driven(struct queue *host, const struct ends *ends, int done)
         const struct attachment *guest = xs_queue_attachment(host, home);
 
         attached += guest != NULL;
-        count += guest != NULL && guest->round == host->rounds;
+        count += guest != NULL && guest->round == host->attached.rounds;
         mutex_unlock(&home->lock);
     }
     ck_assert_int_ge(attached, GUESTS - done);
@@ -112,10 +112,10 @@ START_TEST(turns)
         must(exs_recv(ends.client[i], &in[i], 1, 0, box.queue, NULL, NULL));
     inbox_quiet(&box, QUIET_MS);
     struct queue *host = xs_queue_get(box.queue);
-    unsigned before = host->rounds;
+    unsigned before = host->attached.rounds;
 
     ck_assert_int_eq(exs_qdequeue(box.queue, &event, 1, &(struct timeval){0, 0}), 0);
-    ck_assert_uint_eq(host->rounds, before + 1);
+    ck_assert_uint_eq(host->attached.rounds, before + 1);
     ck_assert_int_eq(driven(host, &ends, 0), 0);
     for (int i = 0, done = 0; i < GUESTS; i += GUESTS / 4) {
         must(exs_write(ends.server[i], "x", 1));
@@ -187,7 +187,7 @@ START_TEST(times)
     inbox_quiet(&box, QUIET_MS);
     struct queue *queue = xs_queue_get(box.queue);
 
-    ck_assert_int_eq(TAILQ_EMPTY(&queue->timed), !on_rdma());
+    ck_assert_int_eq(TAILQ_EMPTY(&queue->time.socks), !on_rdma());
     xs_queue_put(queue);
     close_socket(&box, ends.client[0]);
     close_socket(&box, ends.server[0]);

@@ -115,10 +115,10 @@ static bool is_to_look(const struct loop *loop)
 {
     struct queue *queue = xs_queue_get(loop->queue);
 
-    mutex_lock(&queue->events_lock);
-    bool is_due = queue->look.at <= now_ns();
+    mutex_lock(&queue->events.lock);
+    bool is_due = queue->attached.poll_timer.at <= now_ns();
 
-    mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events.lock);
     xs_queue_put(queue);
     return is_due;
 }
@@ -253,7 +253,7 @@ static int watchers(void)
     int count = 0;
 
     mutex_lock(&home->lock);
-    LIST_FOREACH (guest, &home->hosts, of_home)
+    LIST_FOREACH (guest, &home->hosts.list, of_home)
         count++;
     mutex_unlock(&home->lock);
     return count;

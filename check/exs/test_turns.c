@@ -262,7 +262,7 @@ START_TEST(operations_come_back)
 
     pair_open(&pair, AF_INET, SOCK_STREAM);
     struct queue *queue = xs_queue_get(pair.server_box->queue);
-    int before = queue->ops;
+    int before = queue->pool.ops;
 
     for (int i = 0; i < ROUNDS; i++) {
         char byte;
@@ -275,7 +275,8 @@ START_TEST(operations_come_back)
         must(exs_cancel(pair.listener, NULL, EXS_CANCEL_ALL));
         take_failed(pair.server_box, EXS_EVT_ACCEPT, pair.listener, ECANCELED);
     }
-    ck_assert_msg(queue->ops <= before + FEW_OPS, "%d operations, where there were %d", queue->ops, before);
+    ck_assert_msg(queue->pool.ops <= before + FEW_OPS, "%d operations, where there were %d", queue->pool.ops,
+                  before);
     xs_queue_put(queue);
     pair_close(&pair);
 }

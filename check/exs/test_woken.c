@@ -280,10 +280,10 @@ static bool is_asleep(const struct conn *conn)
 {
     struct queue *home = conn->nic->queue;
 
-    mutex_lock(&home->events_lock);
-    bool is = !LIST_EMPTY(&home->sleepers);
+    mutex_lock(&home->events.lock);
+    bool is = !LIST_EMPTY(&home->events.sleepers);
 
-    mutex_unlock(&home->events_lock);
+    mutex_unlock(&home->events.lock);
     return is;
 }
 

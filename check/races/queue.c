@@ -160,18 +160,18 @@ static void prepare(void)
     wakefd_clear(&descriptor);
     memset(&queue, 0, sizeof queue);
     mutex_init(&queue.lock);
-    mutex_init(&queue.events_lock);
-    STAILQ_INIT(&queue.events);
-    STAILQ_INIT(&queue.free_ops);
-    STAILQ_INIT(&queue.own_free);
-    STAILQ_INIT(&queue.done);
-    STAILQ_INIT(&queue.chunks);
-    TAILQ_INIT(&queue.timed);
+    mutex_init(&queue.events.lock);
+    STAILQ_INIT(&queue.events.list);
+    STAILQ_INIT(&queue.pool.free_ops);
+    STAILQ_INIT(&queue.own.free_ops);
+    STAILQ_INIT(&queue.own.done);
+    STAILQ_INIT(&queue.pool.chunks);
+    TAILQ_INIT(&queue.time.socks);
     queue.handle = (exs_qhandle_t)&queue;
     queue.fd = 0;
-    queue.raise = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN);
-    queue.timer = (struct doorbell)DOORBELL_INIT(DOORBELL_TIMED);
-    queue.raise.fd = 0;
+    queue.events.raise = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN);
+    queue.time.timer = (struct doorbell)DOORBELL_INIT(DOORBELL_TIMED);
+    queue.events.raise.fd = 0;
     atomic_store(&taken, 0);
     is_off = false;
     EXPECT(xs_ops_reach(&queue, 2));
@@ -208,7 +208,7 @@ static void prepare_device(void)
     ops[0] = xs_op_new_at_home(&queue, EXS_EVT_SEND, 1, NULL, NULL);
     mutex_unlock(&queue.lock);
     ops[1] = xs_op_new(&queue, NULL, EXS_EVT_SEND, 2, NULL, NULL);
-    LIST_INSERT_HEAD(&queue.nics, &nic, link);
+    LIST_INSERT_HEAD(&queue.channels.nics, &nic, link);
     has_completion = true;
 }
 
@@ -296,12 +296,12 @@ static bool one_was_taken(void)
 
 static void took_one(void)
 {
-    EXPECT(atomic_load(&taken) == 1 && STAILQ_EMPTY(&queue.events));
+    EXPECT(atomic_load(&taken) == 1 && STAILQ_EMPTY(&queue.events.list));
 }
 
 static void took_two(void)
 {
-    EXPECT(atomic_load(&taken) == 2 && STAILQ_EMPTY(&queue.events));
+    EXPECT(atomic_load(&taken) == 2 && STAILQ_EMPTY(&queue.events.list));
 }
 
 SCENARIOS({"queue-home",

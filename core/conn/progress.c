@@ -30,7 +30,7 @@
 
 #define IDLE_MS 20 /* between polls while a queue that needs no progress any more is still attached */
 
-/* lock order: after the lock of a socket's queue, before events_lock */
+/* lock order: after the lock of a socket's queue, before events.lock */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* guarded by `lock`: */
 static struct queue *driver; /* NULL: there is no thread */
@@ -73,10 +73,10 @@ bool xs_progress_is_needed(const struct queue *home)
 
 static bool has_idle_attachments(struct queue *queue)
 {
-    mutex_lock(&queue->events_lock);
-    bool has = !TAILQ_EMPTY(&queue->idle);
+    mutex_lock(&queue->events.lock);
+    bool has = !TAILQ_EMPTY(&queue->attached.idle);
 
-    mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events.lock);
     return has;
 }
 
@@ -163,10 +163,10 @@ int xs_progress_drive(struct sock *sock)
         return -1;
     struct attachment *attachment = xs_queue_attachment(queue, home);
 
-    mutex_lock(&queue->events_lock);
+    mutex_lock(&queue->events.lock);
     if (attachment->uses == 0)
         xs_attachment_use(attachment, 1);
-    mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events.lock);
     return 0;
 }
 
@@ -209,9 +209,9 @@ void xs_progress_end(void)
     if (queue == NULL)
         return;
     atomic_store(&ends, true); /* pairs with the load in run_progress() */
-    mutex_lock(&queue->events_lock);
-    doorbell_retrigger(&queue->raise);
-    mutex_unlock(&queue->events_lock);
+    mutex_lock(&queue->events.lock);
+    doorbell_retrigger(&queue->events.raise);
+    mutex_unlock(&queue->events.lock);
     pthread_join(thread, NULL);
     xs_queue_release_attachments(queue);
     xs_queue_unref(queue);

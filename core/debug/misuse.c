@@ -79,10 +79,10 @@ void xs_misuse_completed(struct op *op)
         op->deadline = now_ns(); /* the operation does not use it any more; here: the time of completion */
 }
 
-/* Report the queue's first event if it was not dequeued for UNTAKEN_S, once. Called with events_lock. */
+/* Report the queue's first event if it was not dequeued for UNTAKEN_S, once. Called with events.lock. */
 static void look_at_event(const struct queue *queue, uint64_t now)
 {
-    struct op *op = STAILQ_FIRST(&queue->events);
+    struct op *op = STAILQ_FIRST(&queue->events.list);
 
     if (op == NULL || ns_after(op->deadline, UNTAKEN_S * NS_PER_S) > now)
         return;
@@ -94,9 +94,10 @@ static void look_at_event(const struct queue *queue, uint64_t now)
 /* Has no thread polled the queue since the last check? Called with both locks. */
 static bool is_left_alone(struct queue *queue)
 {
-    bool is_left = queue->untaken.turns == queue->turns && queue->untaken.completions == queue->completions;
+    bool is_left =
+        queue->untaken.turns == queue->events.turns && queue->untaken.completions == queue->completions;
 
-    queue->untaken.turns = queue->turns;
+    queue->untaken.turns = queue->events.turns;
     queue->untaken.completions = queue->completions;
     return is_left;
 }
@@ -116,13 +117,13 @@ static void look_at(void *object, void *unused)
 
     (void)unused;
     mutex_lock(&queue->lock);
-    mutex_lock(&queue->events_lock);
-    bool has_events = !STAILQ_EMPTY(&queue->events);
-    bool waits = is_left_alone(queue) && !has_events && queue->pending + queue->own_pending > 0;
+    mutex_lock(&queue->events.lock);
+    bool has_events = !STAILQ_EMPTY(&queue->events.list);
+    bool waits = is_left_alone(queue) && !has_events && queue->pool.pending + queue->own.pending > 0;
 
     if (has_events)
         look_at_event(queue, now_ns());
-    mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events.lock);
     xs_queue_unlock(queue);
     bool readable = waits && is_readable(queue->fd);
 

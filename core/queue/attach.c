@@ -5,7 +5,7 @@
  * end of an attachment that is not used any more.
  *
  * A host's epoll contains all descriptors of its attached queues; the event's data pointer is the struct attachment. An
- * attachment is in a list of the host, guarded by the host's events_lock, and in a list of the home, guarded by the
+ * attachment is in a list of the host, guarded by the host's events.lock, and in a list of the home, guarded by the
  * home's lock. Both locks are held to make or free it. A host ends its attachments before it is freed, so an attachment
  * in a home's list always has a live host.
  *
@@ -27,11 +27,11 @@ struct attachment *xs_queue_attachment(const struct queue *host, const struct qu
 {
     struct attachment *attachment;
 
-    LIST_FOREACH (attachment, &home->hosts, of_home) {
+    LIST_FOREACH (attachment, &home->hosts.list, of_home) {
         if (attachment->host == host)
             return attachment;
     }
-    TAILQ_FOREACH (attachment, &home->line, behind) {
+    TAILQ_FOREACH (attachment, &home->hosts.standby, behind) {
         if (attachment->host == host)
             return attachment;
     }
@@ -57,7 +57,7 @@ static void unwatch_until(const struct attachment *attachment, const struct sour
 {
     struct source *source;
 
-    LIST_FOREACH (source, &attachment->home->sources, link) {
+    LIST_FOREACH (source, &attachment->home->channels.sources, link) {
         if (source == end)
             return;
         xs_attachment_unwatch(attachment, source);
@@ -69,7 +69,7 @@ static int watch_all(struct attachment *attachment)
 {
     struct source *source;
 
-    LIST_FOREACH (source, &attachment->home->sources, link) {
+    LIST_FOREACH (source, &attachment->home->channels.sources, link) {
         if (xs_attachment_watch(attachment, source) == 0)
             continue;
         int saved = errno;
@@ -87,46 +87,46 @@ static int watch_all(struct attachment *attachment)
 
 static void set_look(struct attachment *attachment)
 {
-    uint64_t wait = LOOK_NS + (uint64_t)attachment->home->standby_count * APART_NS,
+    uint64_t wait = LOOK_NS + (uint64_t)attachment->home->hosts.standby_count * APART_NS,
              at = ns_after(now_ns(), wait);
 
-    if (at < attachment->host->look.at)
-        doorbell_time(&attachment->host->look, at);
+    if (at < attachment->host->attached.poll_timer.at)
+        doorbell_time(&attachment->host->attached.poll_timer, at);
 }
 
 static void begin_by_clock(struct attachment *attachment)
 {
-    attachment->host->lines++;
+    attachment->host->attached.unwatched++;
     set_look(attachment);
 }
 
 static void end_by_clock(const struct attachment *attachment)
 {
-    if (--attachment->host->lines == 0)
-        doorbell_time(&attachment->host->look, NEVER_NS);
+    if (--attachment->host->attached.unwatched == 0)
+        doorbell_time(&attachment->host->attached.poll_timer, NEVER_NS);
 }
 
 static void enter_standby(struct attachment *attachment)
 {
     attachment->on_standby = true;
-    TAILQ_INSERT_TAIL(&attachment->home->line, attachment, behind);
-    attachment->home->standby_count++;
+    TAILQ_INSERT_TAIL(&attachment->home->hosts.standby, attachment, behind);
+    attachment->home->hosts.standby_count++;
     begin_by_clock(attachment);
 }
 
 static void leave_standby(struct attachment *attachment)
 {
     attachment->on_standby = false;
-    TAILQ_REMOVE(&attachment->home->line, attachment, behind);
-    attachment->home->standby_count--;
+    TAILQ_REMOVE(&attachment->home->hosts.standby, attachment, behind);
+    attachment->home->hosts.standby_count--;
     end_by_clock(attachment);
 }
 
 void xs_queue_look_again(struct attachment *attachment)
 {
-    mutex_lock(&attachment->host->events_lock);
+    mutex_lock(&attachment->host->events.lock);
     set_look(attachment);
-    mutex_unlock(&attachment->host->events_lock);
+    mutex_unlock(&attachment->host->events.lock);
 }
 
 /* ---- Starting and stopping to watch --------------------------------------------------------------------- */
@@ -143,8 +143,8 @@ static int begin_to_watch(struct attachment *attachment)
     } else if (watch_all(attachment) < 0) {
         return -1;
     }
-    attachment->visit = ++attachment->home->visits;
-    LIST_INSERT_HEAD(&attachment->home->hosts, attachment, of_home);
+    attachment->visit = ++attachment->home->hosts.visits;
+    LIST_INSERT_HEAD(&attachment->home->hosts.list, attachment, of_home);
     atomic_fetch_add_explicit(&attachment->home->others, 1, memory_order_relaxed);
     return 0;
 }
@@ -167,18 +167,18 @@ void xs_attachment_watch_again(struct attachment *attachment)
         xs_queue_look_again(attachment);
         return;
     }
-    mutex_lock(&attachment->host->events_lock);
+    mutex_lock(&attachment->host->events.lock);
     attachment->unwatched = false;
     end_by_clock(attachment);
-    mutex_unlock(&attachment->host->events_lock);
+    mutex_unlock(&attachment->host->events.lock);
 }
 
 void xs_queue_demote(struct attachment *attachment)
 {
-    mutex_lock(&attachment->host->events_lock);
+    mutex_lock(&attachment->host->events.lock);
     end_to_watch(attachment);
     enter_standby(attachment);
-    mutex_unlock(&attachment->host->events_lock);
+    mutex_unlock(&attachment->host->events.lock);
 }
 
 /* ---- Attaching and detaching ---------------------------------------------------------------------------- */
@@ -199,10 +199,10 @@ static void join_host(struct attachment *attachment)
 {
     struct queue *host = attachment->host;
 
-    LIST_INSERT_HEAD(&host->attachments, attachment, of_host);
+    LIST_INSERT_HEAD(&host->attached.list, attachment, of_host);
     atomic_fetch_add(&host->attachment_count, 1);
     attachment->idle_since = now_ns();
-    TAILQ_INSERT_TAIL(&host->idle, attachment, of_idle);
+    TAILQ_INSERT_TAIL(&host->attached.idle, attachment, of_idle);
     xs_queue_ref(attachment->home);
 }
 
@@ -212,10 +212,10 @@ int xs_queue_add_standby(struct queue *host, struct queue *home)
 
     if (attachment == NULL)
         return -1;
-    mutex_lock(&host->events_lock);
+    mutex_lock(&host->events.lock);
     enter_standby(attachment);
     join_host(attachment);
-    mutex_unlock(&host->events_lock);
+    mutex_unlock(&host->events.lock);
     return 0;
 }
 
@@ -227,14 +227,14 @@ static int watch_home(struct attachment *attachment)
 
     /* After a failure xs_queue_hide() closes the descriptors that were made. */
     attachment->unwatched = xs_queue_show(attachment->home) < 0;
-    mutex_lock(&host->events_lock);
+    mutex_lock(&host->events.lock);
     int result = begin_to_watch(attachment);
 
     if (result == 0 && attachment->on_standby)
         leave_standby(attachment);
     else if (result == 0)
         join_host(attachment);
-    mutex_unlock(&host->events_lock);
+    mutex_unlock(&host->events.lock);
     if (result < 0)
         attachment->unwatched = false;
     return result;
@@ -292,18 +292,18 @@ void xs_queue_unhost(struct attachment *attachment)
 {
     struct queue *host = attachment->host, *home = attachment->home;
 
-    mutex_lock(&host->events_lock);
+    mutex_lock(&host->events.lock);
     if (attachment->on_standby)
         leave_standby(attachment);
     else
         end_to_watch(attachment);
     if (attachment->uses == 0)
-        TAILQ_REMOVE(&host->idle, attachment, of_idle);
+        TAILQ_REMOVE(&host->attached.idle, attachment, of_idle);
     LIST_REMOVE(attachment, of_host);
     atomic_fetch_sub(&host->attachment_count, 1);
-    mutex_unlock(&host->events_lock);
+    mutex_unlock(&host->events.lock);
     free(attachment);
-    if (home->fd < 0 && LIST_EMPTY(&home->hosts))
+    if (home->fd < 0 && LIST_EMPTY(&home->hosts.list))
         xs_queue_hide(home);
     xs_queue_unref(home);
 }
@@ -312,20 +312,21 @@ void xs_queue_leave_hosts(struct queue *home)
 {
     struct attachment *attachment;
 
-    while ((attachment = LIST_FIRST(&home->hosts)) != NULL || (attachment = TAILQ_FIRST(&home->line)) != NULL)
+    while ((attachment = LIST_FIRST(&home->hosts.list)) != NULL ||
+           (attachment = TAILQ_FIRST(&home->hosts.standby)) != NULL)
         xs_queue_unhost(attachment);
 }
 
 /* Returns any queue that is attached to the host, with a reference. NULL: there is none. */
 static struct queue *some_home(struct queue *host)
 {
-    mutex_lock(&host->events_lock);
-    struct attachment *attachment = LIST_FIRST(&host->attachments);
+    mutex_lock(&host->events.lock);
+    struct attachment *attachment = LIST_FIRST(&host->attached.list);
     struct queue *home = attachment != NULL ? attachment->home : NULL;
 
     if (home != NULL)
         xs_queue_ref(home);
-    mutex_unlock(&host->events_lock);
+    mutex_unlock(&host->events.lock);
     return home;
 }
 

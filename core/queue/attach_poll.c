@@ -16,13 +16,13 @@ struct ready {
 
 /* ---- Finding the queues that have work ------------------------------------------------------------------- */
 
-/* Add the attached queue, with a reference, unless this round has added it. Called with the host's events_lock, as are
+/* Add the attached queue, with a reference, unless this round has added it. Called with the host's events.lock, as are
  * the next three functions. */
 static void take_ready(struct attachment *attachment, struct ready *ready)
 {
-    if (attachment->round == attachment->host->rounds || ready->count == READY_MAX)
+    if (attachment->round == attachment->host->attached.rounds || ready->count == READY_MAX)
         return;
-    attachment->round = attachment->host->rounds;
+    attachment->round = attachment->host->attached.rounds;
     attachment->stuck = false;
     xs_queue_ref(attachment->home);
     ready->homes[ready->count++] = attachment->home;
@@ -33,12 +33,12 @@ static void note_looks(struct queue *host)
 {
     struct attachment *attachment;
 
-    if (host->look.at == NEVER_NS || now_ns() < host->look.at)
+    if (host->attached.poll_timer.at == NEVER_NS || now_ns() < host->attached.poll_timer.at)
         return;
-    doorbell_time(&host->look, NEVER_NS);
-    LIST_FOREACH (attachment, &host->attachments, of_host) {
+    doorbell_time(&host->attached.poll_timer, NEVER_NS);
+    LIST_FOREACH (attachment, &host->attached.list, of_host) {
         if (attachment->on_standby || attachment->unwatched)
-            attachment->stuck = host->has_stuck = true;
+            attachment->stuck = host->attached.has_stuck = true;
     }
 }
 
@@ -46,11 +46,11 @@ static void take_stuck(struct queue *host, struct ready *ready)
 {
     struct attachment *attachment;
 
-    host->has_stuck = false;
-    LIST_FOREACH (attachment, &host->attachments, of_host) {
+    host->attached.has_stuck = false;
+    LIST_FOREACH (attachment, &host->attached.list, of_host) {
         if (attachment->stuck)
             take_ready(attachment, ready);
-        host->has_stuck = host->has_stuck || attachment->stuck;
+        host->attached.has_stuck = host->attached.has_stuck || attachment->stuck;
     }
 }
 
@@ -59,7 +59,7 @@ static void take_all(struct queue *host, struct ready *ready)
 {
     struct attachment *attachment;
 
-    LIST_FOREACH (attachment, &host->attachments, of_host) {
+    LIST_FOREACH (attachment, &host->attached.list, of_host) {
         take_ready(attachment, ready);
     }
 }
@@ -70,13 +70,14 @@ static bool find_ready(struct queue *host, struct ready *ready, struct turn *tur
     struct epoll_event events[READY_MAX];
 
     ready->count = 0;
-    mutex_lock(&host->events_lock);
-    host->rounds++;
+    mutex_lock(&host->events.lock);
+    host->attached.rounds++;
     note_looks(host);
-    if (host->has_stuck)
+    if (host->attached.has_stuck)
         take_stuck(host, ready);
-    int count =
-        atomic_load(&host->attachment_count) > host->lines ? epoll_wait(host->fd, events, READY_MAX, 0) : 0;
+    int count = atomic_load(&host->attachment_count) > host->attached.unwatched
+                    ? epoll_wait(host->fd, events, READY_MAX, 0)
+                    : 0;
 
     if (count < 0)
         take_all(host, ready);
@@ -87,7 +88,7 @@ static bool find_ready(struct queue *host, struct ready *ready, struct turn *tur
     turn->left = turn->left || count == READY_MAX || ready->count == READY_MAX;
     bool has_idle = xs_has_idle_attachments(host);
 
-    mutex_unlock(&host->events_lock);
+    mutex_unlock(&host->events.lock);
     return has_idle;
 }
 
@@ -96,12 +97,12 @@ static bool find_ready(struct queue *host, struct ready *ready, struct turn *tur
 /* Called with the lock of `home`. */
 static void note_stuck(struct queue *host, const struct queue *home)
 {
-    mutex_lock(&host->events_lock);
+    mutex_lock(&host->events.lock);
     struct attachment *attachment = xs_queue_attachment(host, home);
 
     if (attachment != NULL)
-        attachment->stuck = host->has_stuck = true;
-    mutex_unlock(&host->events_lock);
+        attachment->stuck = host->attached.has_stuck = true;
+    mutex_unlock(&host->events.lock);
 }
 
 /* The host has polled `home`; `found`: there were CM events or timers. */
@@ -112,7 +113,7 @@ static void note_visit(struct queue *host, struct queue *home, bool found)
     if (attachment != NULL && attachment->on_standby)
         xs_standby_polled(home, attachment, found);
     else if (attachment != NULL)
-        attachment->visit = ++home->visits;
+        attachment->visit = ++home->hosts.visits;
     if (attachment != NULL && attachment->unwatched)
         xs_attachment_watch_again(attachment);
     if (attachment != NULL && host->drives_sends && !xs_progress_is_needed(home))

@@ -26,28 +26,28 @@ void xs_attachment_use(struct attachment *attachment, int change)
 
     attachment->uses += change;
     if (was_idle && attachment->uses > 0) {
-        TAILQ_REMOVE(&host->idle, attachment, of_idle);
+        TAILQ_REMOVE(&host->attached.idle, attachment, of_idle);
     } else if (!was_idle && attachment->uses == 0) {
         attachment->idle_since = now_ns();
-        TAILQ_INSERT_TAIL(&host->idle, attachment, of_idle);
+        TAILQ_INSERT_TAIL(&host->attached.idle, attachment, of_idle);
     }
 }
 
 void xs_attachment_use_unlocked(struct attachment *attachment, int change)
 {
-    mutex_lock(&attachment->host->events_lock);
+    mutex_lock(&attachment->host->events.lock);
     xs_attachment_use(attachment, change);
-    mutex_unlock(&attachment->host->events_lock);
+    mutex_unlock(&attachment->host->events.lock);
 }
 
 void xs_attachment_unuse(struct attachment *attachment)
 {
-    mutex_lock(&attachment->host->events_lock);
+    mutex_lock(&attachment->host->events.lock);
     xs_attachment_use(attachment, -attachment->uses);
-    mutex_unlock(&attachment->host->events_lock);
+    mutex_unlock(&attachment->host->events.lock);
 }
 
-/* Called with the host's events_lock. */
+/* Called with the host's events.lock. */
 static bool was_kept_long(const struct attachment *attachment, uint64_t now)
 {
     return attachment->uses == 0 && now - attachment->idle_since >= KEPT_NS;
@@ -55,7 +55,7 @@ static bool was_kept_long(const struct attachment *attachment, uint64_t now)
 
 bool xs_has_idle_attachments(const struct queue *host)
 {
-    const struct attachment *first = TAILQ_FIRST(&host->idle);
+    const struct attachment *first = TAILQ_FIRST(&host->attached.idle);
 
     return first != NULL && was_kept_long(first, now_ns());
 }
@@ -63,10 +63,10 @@ bool xs_has_idle_attachments(const struct queue *host)
 /* Is the attachment unused? Called with the lock of its `home`, under which no use can be added. */
 static bool is_unused(struct attachment *attachment, bool at_once)
 {
-    mutex_lock(&attachment->host->events_lock);
+    mutex_lock(&attachment->host->events.lock);
     bool is_unused = at_once ? attachment->uses == 0 : was_kept_long(attachment, now_ns());
 
-    mutex_unlock(&attachment->host->events_lock);
+    mutex_unlock(&attachment->host->events.lock);
     return is_unused;
 }
 
@@ -75,7 +75,7 @@ bool xs_detach_idle_hosts(struct queue *home, bool at_once)
     struct attachment *attachment, *next;
     bool any = false;
 
-    for (attachment = LIST_FIRST(&home->hosts); attachment != NULL; attachment = next) {
+    for (attachment = LIST_FIRST(&home->hosts.list); attachment != NULL; attachment = next) {
         next = LIST_NEXT(attachment, of_home);
         if (!is_unused(attachment, at_once))
             continue;
@@ -93,14 +93,14 @@ static int find_idle(struct queue *host, struct queue *homes[DETACHED_AT_ONCE])
     uint64_t now = now_ns();
     int count = 0;
 
-    mutex_lock(&host->events_lock);
-    TAILQ_FOREACH (attachment, &host->idle, of_idle) {
+    mutex_lock(&host->events.lock);
+    TAILQ_FOREACH (attachment, &host->attached.idle, of_idle) {
         if (count == DETACHED_AT_ONCE || !was_kept_long(attachment, now))
             break;
         xs_queue_ref(attachment->home);
         homes[count++] = attachment->home;
     }
-    mutex_unlock(&host->events_lock);
+    mutex_unlock(&host->events.lock);
     return count;
 }
 

@@ -31,18 +31,18 @@ static struct op_chunk *new_chunk(struct op_list *list, int count)
     return chunk;
 }
 
-/* Called with events_lock. */
+/* Called with events.lock. */
 static void add_chunk(struct queue *queue, struct op_chunk *chunk, int count)
 {
-    STAILQ_INSERT_TAIL(&queue->chunks, chunk, link);
-    queue->ops += count;
-    queue->free_count += count;
+    STAILQ_INSERT_TAIL(&queue->pool.chunks, chunk, link);
+    queue->pool.ops += count;
+    queue->pool.free_count += count;
 }
 
-/* Put `count` more operations into the pool; false: no memory. Called with events_lock. */
+/* Put `count` more operations into the pool; false: no memory. Called with events.lock. */
 static bool ops_more(struct queue *queue, int count)
 {
-    struct op_chunk *chunk = new_chunk(&queue->free_ops, count);
+    struct op_chunk *chunk = new_chunk(&queue->pool.free_ops, count);
 
     if (chunk != NULL)
         add_chunk(queue, chunk, count);
@@ -55,18 +55,18 @@ bool xs_ops_reach(struct queue *queue, int depth)
     struct op_list list = STAILQ_HEAD_INITIALIZER(list);
     struct op_chunk *chunk = NULL;
 
-    mutex_lock(&queue->events_lock);
-    int missing = depth - queue->ops;
+    mutex_lock(&queue->events.lock);
+    int missing = depth - queue->pool.ops;
 
-    mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events.lock);
     if (missing > 0 && (chunk = new_chunk(&list, missing)) == NULL)
         return false;
-    mutex_lock(&queue->events_lock);
+    mutex_lock(&queue->events.lock);
     if (chunk != NULL)
         add_chunk(queue, chunk, missing);
-    STAILQ_CONCAT(&queue->free_ops, &list);
-    queue->depth = depth;
-    mutex_unlock(&queue->events_lock);
+    STAILQ_CONCAT(&queue->pool.free_ops, &list);
+    queue->pool.depth = depth;
+    mutex_unlock(&queue->events.lock);
     return true;
 }
 
@@ -107,36 +107,36 @@ static struct op *fill_op(struct op *op, int type, int sockno, exs_ahandle_t aha
     return op;
 }
 
-/* Make sure that the pool has a free operation. Called with events_lock. False: no memory. */
+/* Make sure that the pool has a free operation. Called with events.lock. False: no memory. */
 static bool have_free(struct queue *queue)
 {
-    return !STAILQ_EMPTY(&queue->free_ops) ||
+    return !STAILQ_EMPTY(&queue->pool.free_ops) ||
            ops_more(queue, queue->handle != NULL ? OPS_AT_ONCE : OPS_PRIVATE);
 }
 
 void xs_ops_return(struct queue *queue)
 {
-    mutex_lock(&queue->events_lock);
-    if (STAILQ_EMPTY(&queue->free_ops)) {
+    mutex_lock(&queue->events.lock);
+    if (STAILQ_EMPTY(&queue->pool.free_ops)) {
         const struct op *op;
 
-        STAILQ_FOREACH (op, &queue->own_free, link)
-            queue->free_count++;
-        STAILQ_CONCAT(&queue->free_ops, &queue->own_free);
+        STAILQ_FOREACH (op, &queue->own.free_ops, link)
+            queue->pool.free_count++;
+        STAILQ_CONCAT(&queue->pool.free_ops, &queue->own.free_ops);
     }
-    mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events.lock);
 }
 
-/* The pool is empty: take back free operations from own_free. The caller may hold the lock of another queue, so
+/* The pool is empty: take back free operations from own.free_ops. The caller may hold the lock of another queue, so
  * it only tries to lock this queue. */
 static __attribute__((noinline)) void try_return(struct queue *queue)
 {
-    mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events.lock);
     if (mutex_trylock(&queue->lock)) {
         xs_ops_return(queue);
         mutex_unlock(&queue->lock);
     }
-    mutex_lock(&queue->events_lock);
+    mutex_lock(&queue->events.lock);
 }
 
 struct op *xs_op_new(struct queue *queue, struct attachment *attachment, int type, int sockno,
@@ -144,49 +144,50 @@ struct op *xs_op_new(struct queue *queue, struct attachment *attachment, int typ
 {
     struct op *op = NULL;
 
-    mutex_lock(&queue->events_lock);
-    if (STAILQ_EMPTY(&queue->free_ops))
+    mutex_lock(&queue->events.lock);
+    if (STAILQ_EMPTY(&queue->pool.free_ops))
         try_return(queue);
     if (have_free(queue)) {
-        op = take_free(&queue->free_ops, queue);
+        op = take_free(&queue->pool.free_ops, queue);
         op->attachment = attachment;
         if (attachment != NULL)
             xs_attachment_use(attachment, 1);
-        queue->free_count--;
+        queue->pool.free_count--;
         xs_queue_ref(queue);
-        queue->pending++;
+        queue->pool.pending++;
     }
-    mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events.lock);
     return fill_op(op, type, sockno, ahandle, waiter);
 }
 
-/* Move several free operations to own_free at once, because the lock costs more than the move. No more than
+/* Move several free operations to own.free_ops at once, because the lock costs more than the move. No more than
  * OPS_AT_ONCE are moved: otherwise xs_op_new() would find none and allocate more, which would be moved in turn,
  * without end. */
 static void take_over_free(struct queue *queue)
 {
-    mutex_lock(&queue->events_lock);
-    if (have_free(queue) && queue->free_count <= OPS_AT_ONCE) {
-        STAILQ_CONCAT(&queue->own_free, &queue->free_ops);
-        queue->free_count = 0;
+    mutex_lock(&queue->events.lock);
+    if (have_free(queue) && queue->pool.free_count <= OPS_AT_ONCE) {
+        STAILQ_CONCAT(&queue->own.free_ops, &queue->pool.free_ops);
+        queue->pool.free_count = 0;
     } else {
-        for (int i = 0; i < OPS_AT_ONCE && !STAILQ_EMPTY(&queue->free_ops); i++, queue->free_count--) {
-            struct op *op = STAILQ_FIRST(&queue->free_ops);
+        for (int i = 0; i < OPS_AT_ONCE && !STAILQ_EMPTY(&queue->pool.free_ops);
+             i++, queue->pool.free_count--) {
+            struct op *op = STAILQ_FIRST(&queue->pool.free_ops);
 
-            STAILQ_REMOVE_HEAD(&queue->free_ops, link);
-            STAILQ_INSERT_TAIL(&queue->own_free, op, link);
+            STAILQ_REMOVE_HEAD(&queue->pool.free_ops, link);
+            STAILQ_INSERT_TAIL(&queue->own.free_ops, op, link);
         }
     }
-    mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events.lock);
 }
 
 /* No reference to the queue is needed: the socket that the queue drives holds one. */
 static inline struct op *take_own(struct queue *queue)
 {
-    struct op *op = take_free(&queue->own_free, queue);
+    struct op *op = take_free(&queue->own.free_ops, queue);
 
     op->at_home = true;
-    queue->own_pending++;
+    queue->own.pending++;
     return op;
 }
 
@@ -194,65 +195,65 @@ static __attribute__((noinline)) struct op *take_own_or_more(struct queue *queue
                                                              exs_ahandle_t ahandle, struct waiter *waiter)
 {
     take_over_free(queue);
-    return fill_op(STAILQ_EMPTY(&queue->own_free) ? NULL : take_own(queue), type, sockno, ahandle, waiter);
+    return fill_op(STAILQ_EMPTY(&queue->own.free_ops) ? NULL : take_own(queue), type, sockno, ahandle, waiter);
 }
 
 inline __attribute__((always_inline)) struct op *xs_op_new_at_home(struct queue *queue, int type, int sockno,
                                                                    exs_ahandle_t ahandle, struct waiter *waiter)
 {
-    if (STAILQ_EMPTY(&queue->own_free))
+    if (STAILQ_EMPTY(&queue->own.free_ops))
         return take_own_or_more(queue, type, sockno, ahandle, waiter);
     return fill_op(take_own(queue), type, sockno, ahandle, waiter);
 }
 
-/* Called with events_lock. */
+/* Called with events.lock. */
 static void op_free(struct queue *queue, struct op *op)
 {
-    STAILQ_INSERT_HEAD(&queue->free_ops, op, link);
-    queue->free_count++;
+    STAILQ_INSERT_HEAD(&queue->pool.free_ops, op, link);
+    queue->pool.free_count++;
 }
 
-/* Called with events_lock. */
+/* Called with events.lock. */
 static void raise_events(struct queue *queue)
 {
-    doorbell_set(&queue->raise, true);
+    doorbell_set(&queue->events.raise, true);
 }
 
 void xs_queue_tell(struct queue *queue)
 {
-    mutex_lock(&queue->events_lock);
-    STAILQ_CONCAT(&queue->events, &queue->done);
-    if (atomic_load(&queue->dequeuers) == 0)
+    mutex_lock(&queue->events.lock);
+    STAILQ_CONCAT(&queue->events.list, &queue->own.done);
+    if (atomic_load(&queue->events.dequeuers) == 0)
         raise_events(queue);
-    mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events.lock);
 }
 
 /* Move an operation that has ended to the list of events or, if it has none, to the free operations. */
 static inline __attribute__((always_inline)) void give_at_home(struct queue *queue, struct op *op,
                                                                bool has_event)
 {
-    queue->own_pending--;
+    queue->own.pending--;
     if (has_event)
-        STAILQ_INSERT_TAIL(&queue->done, op, link);
+        STAILQ_INSERT_TAIL(&queue->own.done, op, link);
     else
-        STAILQ_INSERT_HEAD(&queue->own_free, op, link);
+        STAILQ_INSERT_HEAD(&queue->own.free_ops, op, link);
 }
 
 /* Like give_at_home(), for an operation that was not made at_home. Drops its reference to the queue. */
 static void give_elsewhere(struct queue *queue, struct op *op, bool has_event)
 {
-    mutex_lock(&queue->events_lock);
-    queue->pending--;
+    mutex_lock(&queue->events.lock);
+    queue->pool.pending--;
     if (op->attachment != NULL)
         xs_attachment_use(op->attachment, -1);
     if (!has_event) {
         op_free(queue, op);
     } else {
-        STAILQ_INSERT_TAIL(&queue->events, op, link);
-        if (atomic_load(&queue->dequeuers) == 0)
+        STAILQ_INSERT_TAIL(&queue->events.list, op, link);
+        if (atomic_load(&queue->events.dequeuers) == 0)
             raise_events(queue);
     }
-    mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events.lock);
     xs_queue_unref(queue);
 }
 
@@ -353,12 +354,12 @@ void xs_ops_free(struct queue *queue)
     struct op_chunk *chunk;
     const struct op *op;
 
-    STAILQ_FOREACH (op, &queue->events, link) {
+    STAILQ_FOREACH (op, &queue->events.list, link) {
         if (op->unreported)
             xs_sock_reported(op->event.exs_evt_socket, op->identity);
     }
-    while ((chunk = STAILQ_FIRST(&queue->chunks)) != NULL) {
-        STAILQ_REMOVE_HEAD(&queue->chunks, link);
+    while ((chunk = STAILQ_FIRST(&queue->pool.chunks)) != NULL) {
+        STAILQ_REMOVE_HEAD(&queue->pool.chunks, link);
         free(chunk);
     }
 }
@@ -369,49 +370,49 @@ int xs_events_take(struct queue *queue, exs_event_t *events, int most)
 {
     int count = 0;
 
-    while (count < most && !STAILQ_EMPTY(&queue->events)) {
-        struct op *op = STAILQ_FIRST(&queue->events);
+    while (count < most && !STAILQ_EMPTY(&queue->events.list)) {
+        struct op *op = STAILQ_FIRST(&queue->events.list);
 
-        STAILQ_REMOVE_HEAD(&queue->events, link);
+        STAILQ_REMOVE_HEAD(&queue->events.list, link);
         events[count++] = op->event;
         if (op->unreported)
             xs_sock_reported(op->event.exs_evt_socket, op->identity);
         op_free(queue, op);
     }
-    queue->taken += (unsigned)count;
+    queue->events.taken += (unsigned)count;
     return count;
 }
 
 void xs_events_show(struct queue *queue)
 {
-    bool is_kept = atomic_load_explicit(&queue->is_kept_readable, memory_order_relaxed);
+    bool is_kept = atomic_load_explicit(&queue->events.is_kept_readable, memory_order_relaxed);
 
-    doorbell_set(&queue->raise,
-                 is_kept || !STAILQ_EMPTY(&queue->events) || queue->has_stuck || queue->is_stuck);
+    doorbell_set(&queue->events.raise, is_kept || !STAILQ_EMPTY(&queue->events.list) ||
+                                           queue->attached.has_stuck || queue->events.is_stuck);
 }
 
 int xs_queue_dequeue(struct queue *queue, exs_event_t *events, int most, enum watched watched)
 {
     struct turn turn = {.watched = watched};
 
-    atomic_fetch_add(&queue->dequeuers, 1);
+    atomic_fetch_add(&queue->events.dequeuers, 1);
     xs_turn(queue, &turn);
     int count = xs_events_take(queue, events, most);
 
     if (watched != BY_POLLING) { /* a poll without a wake-up is not counted */
-        queue->turns++;
-        queue->empty_turns += count == 0;
+        queue->events.turns++;
+        queue->events.empty_turns += count == 0;
     }
-    atomic_fetch_sub(&queue->dequeuers, 1);
+    atomic_fetch_sub(&queue->events.dequeuers, 1);
     if (watched == BY_EDGE)
-        atomic_store_explicit(&queue->is_kept_readable, false,
+        atomic_store_explicit(&queue->events.is_kept_readable, false,
                               memory_order_relaxed); /* this flag concerns only event loops */
-    queue->is_stuck = turn.stuck;
+    queue->events.is_stuck = turn.stuck;
     if (turn.stuck || (turn.left && watched == BY_EDGE))
-        doorbell_retrigger(&queue->raise);
+        doorbell_retrigger(&queue->events.raise);
     else
         xs_events_show(queue);
-    mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events.lock);
     return count;
 }
 

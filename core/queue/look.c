@@ -28,13 +28,13 @@ static void set_turn(struct queue *queue, uint64_t turn)
     atomic_store_explicit(&queue->spin.turn_ends, turn, memory_order_relaxed);
 }
 
-/* Ends the iteration. The descriptor stays readable if the loop must come back. Called with events_lock, which it
+/* Ends the iteration. The descriptor stays readable if the loop must come back. Called with events.lock, which it
  * releases. Returns 0. */
 static int end_turn(struct queue *queue, bool comes_back)
 {
-    atomic_store_explicit(&queue->is_kept_readable, comes_back, memory_order_relaxed);
+    atomic_store_explicit(&queue->events.is_kept_readable, comes_back, memory_order_relaxed);
     xs_events_show(queue);
-    mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events.lock);
     atomic_store_explicit(&queue->busy_polls, false, memory_order_relaxed);
     set_turn(queue, TURN_NONE);
     return 0;
@@ -44,9 +44,9 @@ static int take_events(struct queue *queue, exs_event_t *events, int most)
 {
     int count = xs_events_take(queue, events, most);
 
-    atomic_store_explicit(&queue->is_kept_readable, true, memory_order_relaxed);
+    atomic_store_explicit(&queue->events.is_kept_readable, true, memory_order_relaxed);
     xs_events_show(queue);
-    mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events.lock);
     atomic_store_explicit(&queue->busy_polls, true, memory_order_relaxed);
     xs_prepare_sleep_for_waiters(queue); /* this loop does not sleep yet, but the other waiters may */
     return count;
@@ -56,17 +56,18 @@ static int spin_for_events(struct queue *queue, exs_event_t *events, int most)
 {
     /* If the descriptor is readable already, threads that complete operations need not signal it: no need to
      * count as a dequeuer. */
-    bool is_readable = atomic_load_explicit(&queue->is_kept_readable, memory_order_relaxed), has_lock = false;
+    bool is_readable = atomic_load_explicit(&queue->events.is_kept_readable, memory_order_relaxed),
+         has_lock = false;
 
     if (!is_readable)
-        atomic_fetch_add(&queue->dequeuers, 1);
+        atomic_fetch_add(&queue->events.dequeuers, 1);
     enum spun spun = xs_spin_in_turn(queue, &has_lock);
 
     if (!has_lock)
-        mutex_lock(&queue->events_lock);
+        mutex_lock(&queue->events.lock);
     if (!is_readable)
-        atomic_fetch_sub(&queue->dequeuers, 1);
-    if (spun == SPUN_FOUND && !STAILQ_EMPTY(&queue->events)) /* another thread may have taken them */
+        atomic_fetch_sub(&queue->events.dequeuers, 1);
+    if (spun == SPUN_FOUND && !STAILQ_EMPTY(&queue->events.list)) /* another thread may have taken them */
         return take_events(queue, events, most);
     return end_turn(queue, spun != SPUN_EMPTY);
 }
@@ -104,7 +105,7 @@ static int continue_turn(struct queue *queue, exs_event_t *events, int most, boo
         count = poll_once(queue, events, most);
     if (count > 0)
         return count;
-    mutex_lock(&queue->events_lock);
+    mutex_lock(&queue->events.lock);
     return end_turn(queue, false);
 }
 

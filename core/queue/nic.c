@@ -64,7 +64,7 @@ struct nic *xs_nic_get(struct queue *queue, const struct device *device, struct 
 {
     struct nic *nic;
 
-    LIST_FOREACH (nic, &queue->nics, link) {
+    LIST_FOREACH (nic, &queue->channels.nics, link) {
         if (nic->context == context)
             return nic;
     }
@@ -80,7 +80,7 @@ struct nic *xs_nic_get(struct queue *queue, const struct device *device, struct 
     nic->context = context;
     nic->poll = device->poll_state != NULL ? device->poll_state(context) : &nic->no_poll_state;
     pthread_mutex_init(&nic->map_lock, NULL);
-    LIST_INSERT_HEAD(&queue->nics, nic, link);
+    LIST_INSERT_HEAD(&queue->channels.nics, nic, link);
     if (open_nic(nic, port) < 0) {
         xs_explain(errno, "can't use device %s: %s", context->device->name, strerror(errno));
         xs_nic_free(nic);

@@ -31,7 +31,7 @@ struct piece {
 };
 
 /* Owned by the socket until it completes, then by the queue that holds its event. Guarded by the lock of the socket's
- * home, then by the queue's events_lock. */
+ * home, then by the queue's events.lock. */
 struct op {
     STAILQ_ENTRY(op) link;
     exs_event_t event;

@@ -22,12 +22,12 @@ static exs_qstatus_t status_of(struct queue *queue)
     exs_qstatus_t status = {0};
 
     mutex_lock(&queue->lock);
-    mutex_lock(&queue->events_lock);
-    status.exs_attr.exs_depth = queue->depth;
-    status.exs_events = count_ops(&queue->events) + count_ops(&queue->done);
+    mutex_lock(&queue->events.lock);
+    status.exs_attr.exs_depth = queue->pool.depth;
+    status.exs_events = count_ops(&queue->events.list) + count_ops(&queue->own.done);
     status.exs_pending = xs_queue_own_pending(queue);
     status.exs_sockets = xs_queue_own_socks(queue);
-    mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events.lock);
     xs_queue_unlock(queue);
     xs_spin_tell(&queue->spin, &status.exs_attr);
     return status;

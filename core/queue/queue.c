@@ -47,24 +47,24 @@ struct queue *xs_queue_new(bool private, int depth)
     if (queue == NULL)
         return NULL;
     mutex_init(&queue->lock);
-    mutex_init(&queue->events_lock);
-    STAILQ_INIT(&queue->events);
-    STAILQ_INIT(&queue->free_ops);
-    STAILQ_INIT(&queue->own_free);
-    STAILQ_INIT(&queue->done);
-    STAILQ_INIT(&queue->chunks);
-    TAILQ_INIT(&queue->timed);
-    TAILQ_INIT(&queue->line);
-    TAILQ_INIT(&queue->idle);
+    mutex_init(&queue->events.lock);
+    STAILQ_INIT(&queue->events.list);
+    STAILQ_INIT(&queue->pool.free_ops);
+    STAILQ_INIT(&queue->own.free_ops);
+    STAILQ_INIT(&queue->own.done);
+    STAILQ_INIT(&queue->pool.chunks);
+    TAILQ_INIT(&queue->time.socks);
+    TAILQ_INIT(&queue->hosts.standby);
+    TAILQ_INIT(&queue->attached.idle);
     atomic_init(&queue->refs, 1);
     queue->fd = -1;
     for (int i = 0; i < DEPTH_PROBES; i++)
-        queue->depth_probe[i] = -1;
+        queue->attached.depth_probe[i] = -1;
     xs_spin_init(&queue->spin);
-    queue->raise = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN);
-    queue->timer = (struct doorbell)DOORBELL_INIT(DOORBELL_TIMED);
-    queue->device_due = NEVER_NS;
-    queue->look = (struct doorbell)DOORBELL_INIT(DOORBELL_TIMED);
+    queue->events.raise = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN);
+    queue->time.timer = (struct doorbell)DOORBELL_INIT(DOORBELL_TIMED);
+    queue->time.device_due = NEVER_NS;
+    queue->attached.poll_timer = (struct doorbell)DOORBELL_INIT(DOORBELL_TIMED);
     if (!xs_ops_reach(queue, depth))
         goto no_memory;
     if (private)
@@ -111,14 +111,14 @@ static void close_sources(struct queue *queue)
     struct nic *nic;
 
     xs_polls_leave(queue);
-    while ((nic = LIST_FIRST(&queue->nics)) != NULL)
+    while ((nic = LIST_FIRST(&queue->channels.nics)) != NULL)
         xs_nic_free(nic);
     for (int i = 0; i < DEVICES_MAX; i++) {
-        if (queue->channel[i] == NULL)
+        if (queue->channels.cm[i] == NULL)
             continue;
-        xs_queue_unwatch(queue, queue->channel[i]->fd, queue->channel_waits[i]);
-        xs_device(i)->destroy_event_channel(queue->channel[i]);
-        queue->channel[i] = NULL;
+        xs_queue_unwatch(queue, queue->channels.cm[i]->fd, queue->channels.cm_waits[i]);
+        xs_device(i)->destroy_event_channel(queue->channels.cm[i]);
+        queue->channels.cm[i] = NULL;
     }
     xs_queue_drop_timer(queue);
 }
@@ -199,7 +199,7 @@ exs_qhandle_t exs_qcreate(int depth)
 int xs_queue_own_socks(const struct queue *queue)
 {
     const struct sock *sock;
-    int count = queue->migrated;
+    int count = queue->attached.migrated;
 
     LIST_FOREACH (sock, &queue->socks, at_home)
         count += sock->owner == queue;
@@ -209,7 +209,7 @@ int xs_queue_own_socks(const struct queue *queue)
 int xs_queue_own_pending(const struct queue *queue)
 {
     const struct sock *sock;
-    int count = queue->pending + queue->own_pending;
+    int count = queue->pool.pending + queue->own.pending;
 
     LIST_FOREACH (sock, &queue->socks, at_home) {
         if (sock->owner != queue)
@@ -223,7 +223,7 @@ static void become_private(struct queue *queue)
 {
     mutex_lock(&queue->lock);
     xs_queue_close_descriptor(queue);
-    if (LIST_EMPTY(&queue->hosts))
+    if (LIST_EMPTY(&queue->hosts.list))
         xs_queue_hide(queue);
     xs_queue_unlock(queue);
 }
@@ -239,13 +239,13 @@ int exs_qdelete(exs_qhandle_t qhandle)
     /* Another thread that is about to start an operation on this queue waits for these locks, or is counted already:
      * its operation as pending, or the thread as a user of the handle. */
     mutex_lock(&queue->lock);
-    mutex_lock(&queue->events_lock);
+    mutex_lock(&queue->events.lock);
     bool busy =
         xs_queue_own_pending(queue) > 0 || xs_queue_own_socks(queue) > 0 || !xs_handle_take(&handles, qhandle);
 
     if (!busy)
         queue->handle = NULL;
-    mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events.lock);
     if (!busy && LIST_EMPTY(&queue->socks))
         xs_queue_leave_hosts(queue);
     xs_queue_unlock(queue);

@@ -3,19 +3,19 @@
  * queue.h - an event queue: it holds the events of operations, and it drives the sockets that belong to it.
  *
  * A queue has two parts with a lock each:
- *   - a list of events and a doorbell (events_lock; no other lock is taken while it is held);
+ *   - a list of events and a doorbell (events.lock; no other lock is taken while it is held);
  *   - what drives sockets: CM event channels, completion channels, a timer (lock). For these sockets the queue is the
  *     `home`: their queue pairs use its channels, and its lock guards them.
  * The queue's descriptor is one epoll over all of these. Queues share nothing with each other.
  *
  * A private queue belongs to one socket and has no handle. It has no descriptor, and its channels have none: threads
- * that run it sleep on what its wait sets list (waitset.h), and are woken when that changes (`sleepers`).
+ * that run it sleep on what its wait sets list (waitset.h), and are woken when that changes (`events.sleepers`).
  *
  * An operation may name a queue other than its socket's home. The home is then attached to the named queue, its
  * `host`; a struct attachment connects the two. The host's epoll contains the home's descriptors and the host drives
  * the home, so an application watches only the descriptor of the queue that it named. The attachment lasts as long as
  * the host has a use for it (detach.c). If too many queues would watch the home of a listener, the others are on a
- * standby list (`line`): they watch no descriptor, but poll the home on a timer (accept.c).
+ * standby list (`hosts.standby`): they watch no descriptor, but poll the home on a timer (accept.c).
  *
  * The queue that the application gave a socket to (`owner`, socket.h) may differ from its home: a request that
  * was answered for an accept of one queue may become a connection that an accept of another queue returns.
@@ -54,17 +54,17 @@ struct source {
 };
 
 /* The attachment of one queue, the home, to another, the host (attach.c). Owned by both queues. Made and freed with the
- * home's lock and the host's events_lock, which are "both locks" below. */
+ * home's lock and the host's events.lock, which are "both locks" below. */
 struct attachment {
     LIST_ENTRY(attachment) of_host, of_home;
     struct queue *host;
     struct queue *home; /* a reference */
 
-    /* guarded by the host's events_lock: */
+    /* guarded by the host's events.lock: */
     unsigned round; /* the host's round in which it was last found ready */
     bool stuck;     /* the home has work that no descriptor signals */
     /* What the host uses the home for: operations, polls, accepts and sockets that it owns. While that is 0 the
-     * attachment is in the host's list `idle`, since `idle_since` (ns, clock.h). */
+     * attachment is in the host's list `attached.idle`, since `idle_since` (ns, clock.h). */
     int uses;
     uint64_t idle_since;
     TAILQ_ENTRY(attachment) of_idle;
@@ -77,11 +77,86 @@ struct attachment {
 
     /* guarded by the home's lock: */
     int accepts;                    /* accepts of the host that are pending at a listener of the home */
-    unsigned visit;                 /* not on_standby: the home's `visits` when the host last drove it */
-    TAILQ_ENTRY(attachment) behind; /* on_standby: its link in the home's `line` */
+    unsigned visit;                 /* not on_standby: the home's `hosts.visits` when the host last drove it */
+    TAILQ_ENTRY(attachment) behind; /* on_standby: its link in the home's `hosts.standby` */
 };
 
 struct op_chunk; /* operations allocated together */
+
+/* Events, and the doorbell that announces them. Guarded by events.lock. */
+struct queue_events {
+    struct mutex lock;
+    struct op_list list;         /* completed, not yet dequeued */
+    uint64_t taken;              /* events dequeued since the queue was made */
+    uint64_t turns, empty_turns; /* calls that dequeue events, and those of them that found none */
+    struct doorbell raise;       /* makes the queue's descriptor readable */
+    /* Threads inside xs_dequeue(): they will see new events, so the descriptor need not be made readable. Incremented
+     * without the lock, decremented with it; pairs with the load, under the lock, by a thread that completes an
+     * operation. */
+    _Atomic int dequeuers;
+    LIST_HEAD(, xs_sleeper) sleepers;
+    /* A loop busy-polls between its iterations, so `raise` is kept set. Read without the lock it pairs with nothing:
+     * a stale value causes at most a needless wake-up. */
+    atomic_bool is_kept_readable;
+    bool is_stuck; /* the last turn left work that no descriptor signals, so `raise` is kept set */
+};
+
+/* Operations whose events go to this queue, for sockets of other queues. Guarded by events.lock. */
+struct op_pool {
+    struct op_list free_ops;
+    STAILQ_HEAD(, op_chunk) chunks;
+    int ops;        /* operations in `chunks` */
+    int free_count; /* operations in `free_ops` */
+    int depth;      /* the depth that the application asked for */
+    int pending;    /* operations started and not completed, without those that struct own_ops counts */
+};
+
+/* The queues that are attached to this one. Guarded by events.lock. */
+struct attached_queues {
+    LIST_HEAD(, attachment) list;
+    /* attachments that the queue has no use for, the longest unused one first */
+    TAILQ_HEAD(idle_attachments, attachment) idle;
+    int migrated;                  /* sockets that it owns and whose home is another queue */
+    int unwatched;                 /* attachments that are on_standby or unwatched */
+    struct doorbell poll_timer;    /* the timer by which the queue polls the homes of these */
+    int depth_probe[DEPTH_PROBES]; /* epolls that are never readable (sources.c); -1: none */
+    unsigned rounds;               /* passes over the attachments */
+    bool has_stuck;                /* some attachment is `stuck` */
+};
+
+/* Operations for sockets whose home this queue is. Guarded by the queue's lock. */
+struct own_ops {
+    struct op_list free_ops;
+    struct op_list done; /* completed since the lock was taken; xs_queue_unlock() appends them to `events` */
+    int pending;         /* started and not completed */
+};
+
+/* The queues to which this one is attached. Guarded by the queue's lock. */
+struct queue_hosts {
+    LIST_HEAD(, attachment) list;         /* attachments to queues that watch this one */
+    TAILQ_HEAD(line, attachment) standby; /* the standby list, the one that has waited longest first */
+    int standby_count;
+    unsigned visits; /* how often its hosts have driven it, those of `standby` excepted */
+};
+
+/* The channels of the devices. Guarded by the queue's lock. */
+struct queue_channels {
+    LIST_HEAD(, source) sources;                /* the descriptors and wait sets that the queue watches */
+    struct rdma_event_channel *cm[DEVICES_MAX]; /* of each device, made when first needed */
+    struct waitset *cm_waits[DEVICES_MAX];      /* the channel's wait set, owned by the channel; or NULL */
+    LIST_HEAD(, nic) nics;
+};
+
+/* What the queue does at a time. Guarded by the queue's lock. */
+struct queue_time {
+    TAILQ_HEAD(timed_socks, sock) socks; /* sockets with a deadline, the earliest first */
+    bool keeps_time;                     /* uses a timer even if no descriptor of the queue is watched */
+    struct doorbell timer;               /* has no descriptor until it is needed */
+    /* ns: when a device's timer expires, or before; NEVER_NS: it has none */
+    uint64_t device_due;
+    unsigned busy_turns; /* turns since the CM channels were last read, */
+    uint64_t busy_since; /* and, approximately, the time of that, ns */
+};
 
 struct queue {
     /* References: the handle, sockets whose home this is, attachments to hosts, waiters. Each decrement pairs with
@@ -102,7 +177,7 @@ struct queue {
      * one was added sees that one. */
     _Atomic int others;
     atomic_bool busy_polls; /* a loop busy-polls the queue; pairs with nothing, since it is advisory */
-    /* NULL for a private queue and for one that was deleted. Written with `lock` and `events_lock`, and read with
+    /* NULL for a private queue and for one that was deleted. Written with `lock` and `events.lock`, and read with
      * either of them, or by a user of the handle. */
     exs_qhandle_t handle;
     struct handle_slot *slot; /* of the handle, as long as that has users */
@@ -110,63 +185,20 @@ struct queue {
     struct spin spin;         /* whether threads that wait for this queue busy-poll first */
     int fd; /* epoll: the sources, those of attachments, and `raise`; -1 for a private queue */
 
-    struct mutex events_lock;
-    /* guarded by events_lock: */
-    struct op_list events; /* completed, not yet dequeued */
-    struct op_list free_ops;
-    STAILQ_HEAD(, op_chunk) chunks;
-    int ops;        /* operations in `chunks` */
-    int free_count; /* operations in `free_ops` */
-    int depth;      /* the depth that the application asked for */
-    /* operations started and not completed, without those counted by own_pending */
-    int pending;
-    uint64_t taken;              /* events dequeued since the queue was made */
-    uint64_t turns, empty_turns; /* calls that dequeue events, and those of them that found none */
-    struct doorbell raise;       /* makes the queue's descriptor readable */
-    /* Threads inside xs_dequeue(): they will see new events, so the descriptor need not be made readable. Incremented
-     * without the lock, decremented with it; pairs with the load, under the lock, by a thread that completes an
-     * operation. */
-    _Atomic int dequeuers;
-    LIST_HEAD(, xs_sleeper) sleepers;
-    LIST_HEAD(, attachment) attachments;
-    /* attachments that the queue has no use for, the longest unused one first */
-    TAILQ_HEAD(idle_attachments, attachment) idle;
-    int migrated;                  /* sockets that it owns and whose home is another queue */
-    int lines;                     /* attachments that are on_standby or unwatched */
-    struct doorbell look;          /* the timer by which the queue polls the homes of these */
-    int depth_probe[DEPTH_PROBES]; /* epolls that are never readable (sources.c); -1: none */
-    unsigned rounds;               /* passes over the attachments */
-    bool has_stuck;                /* some attachment is `stuck` */
-    /* A loop busy-polls between its iterations, so `raise` is kept set. Read without the lock it pairs with nothing:
-     * a stale value causes at most a needless wake-up. */
-    atomic_bool is_kept_readable;
-    bool is_stuck; /* the last turn left work that no descriptor signals, so `raise` is kept set */
+    struct queue_events events;
+    struct op_pool pool;
+    struct attached_queues attached;
 
     struct mutex lock;
     /* guarded by lock: */
-    struct op_list own_free; /* free operations for sockets whose home this is */
-    /* operations completed since the lock was taken; xs_queue_unlock() appends them to `events` */
-    struct op_list done;
-    int own_pending; /* operations from own_free that were started and have not completed */
-    LIST_HEAD(, source) sources;
-    LIST_HEAD(, attachment) hosts;     /* attachments to queues that watch this one */
-    TAILQ_HEAD(line, attachment) line; /* the standby list, the one that has waited longest first */
-    int standby_count;
-    unsigned visits; /* how often its hosts have driven it, those of `line` excepted */
-    struct rdma_event_channel *channel[DEVICES_MAX]; /* of each device, made when first needed */
-    struct waitset *channel_waits[DEVICES_MAX];      /* the channel's wait set, owned by the channel; or NULL */
-    LIST_HEAD(, nic) nics;
-    LIST_HEAD(, sock) socks;             /* whose home this is */
-    TAILQ_HEAD(timed_socks, sock) timed; /* sockets with a deadline, the earliest first */
-    LIST_HEAD(, polling) polls;          /* polls whose event goes to this queue, and which have an epoll */
-    bool keeps_time;                     /* uses a timer even if no descriptor of the queue is watched */
-    struct doorbell timer;               /* has no descriptor until it is needed */
-    /* ns: when a device's timer expires, or before; NEVER_NS: it has none */
-    uint64_t device_due;
-    unsigned busy_turns;  /* turns since the CM channels were last read, */
-    uint64_t busy_since;  /* and, approximately, the time of that, ns */
-    uint64_t completions; /* polled since the queue was made */
-    exs_stats_t gone;     /* sum of the counters of connections that were freed */
+    struct own_ops own;
+    struct queue_hosts hosts;
+    struct queue_channels channels;
+    struct queue_time time;
+    LIST_HEAD(, sock) socks;    /* whose home this is */
+    LIST_HEAD(, polling) polls; /* polls whose event goes to this queue, and which have an epoll */
+    uint64_t completions;       /* polled since the queue was made */
+    exs_stats_t gone;           /* sum of the counters of connections that were freed */
 
     struct untaken { /* what the checking thread of misuse.c saw last; used only by that thread */
         uint64_t turns, completions;
@@ -179,7 +211,7 @@ struct queue *xs_queue_new(bool private, int depth);
 /* Checks a depth that an application asks for. Returns 0, or -1 and EINVAL. */
 int xs_check_depth(int depth);
 /* Return how many sockets the queue owns, and how many operations whose events go to it have not completed. Called with
- * `lock` and `events_lock`. */
+ * `lock` and `events.lock`. */
 int xs_queue_own_socks(const struct queue *queue);
 int xs_queue_own_pending(const struct queue *queue);
 void xs_queue_ref(struct queue *queue);
@@ -214,7 +246,7 @@ bool xs_ops_reach(struct queue *queue, int depth);
 /* Frees the pool of a queue that is about to be freed. */
 void xs_ops_free(struct queue *queue);
 
-/* Moves unused operations from own_free back to an empty pool. Called with the lock. */
+/* Moves unused operations from own.free_ops back to an empty pool. Called with the lock. */
 void xs_ops_return(struct queue *queue);
 
 /* Takes an operation from the queue's pool; its event goes to the queue, or to `waiter`. Until it ends it counts as a
@@ -234,11 +266,11 @@ void xs_op_complete(struct op *op, int error);
 /* Frees an operation that could not be started; it has no event. */
 void xs_op_cancel(struct op *op);
 
-/* Must be used to release the queue's lock. xs_queue_tell() moves the operations of `done` to `events`. */
+/* Must be used to release the queue's lock. xs_queue_tell() moves the operations of `own.done` to `events.list`. */
 void xs_queue_tell(struct queue *queue);
 static inline void xs_queue_unlock(struct queue *queue)
 {
-    if (!STAILQ_EMPTY(&queue->done))
+    if (!STAILQ_EMPTY(&queue->own.done))
         xs_queue_tell(queue);
     mutex_unlock(&queue->lock);
 }
@@ -286,7 +318,7 @@ struct turn {
     bool stuck;    /* no descriptor signals the work that is left */
 };
 
-/* Runs the queue and its attached queues once. Called without the lock. Returns with events_lock held, and with all
+/* Runs the queue and its attached queues once. Called without the lock. Returns with events.lock held, and with all
  * events in the queue's list. */
 void xs_turn(struct queue *queue, struct turn *turn);
 /* Runs the queue without its attached queues: completions, connection events, timers. With BY_LEVEL the last two, which
@@ -300,7 +332,7 @@ void xs_turn_attachments(struct queue *queue, struct turn *turn);
  * without the lock. */
 bool xs_queue_look(struct queue *queue);
 /* Like xs_queue_look(), for a caller that dequeues events next: *came is set to the result of xs_queue_look(). Returns
- * true, with events_lock held, if that has added events to the queue's list. */
+ * true, with events.lock held, if that has added events to the queue's list. */
 bool xs_queue_look_for_events(struct queue *queue, bool *came);
 /* Returns true if packets that may lead to completions have arrived since the last poll or turn. Called without the
  * lock. */
@@ -310,7 +342,7 @@ int xs_queue_dequeue(struct queue *queue, exs_event_t *events, int most, enum wa
 /* Checks the arguments of a call that dequeues events. Returns the queue, which can't be deleted until xs_queue_put();
  * or NULL and errno. */
 struct queue *xs_dequeue_begin(exs_qhandle_t qhandle, const exs_event_t *evtvec, int evtvec_cnt);
-/* Takes events from the queue's list and returns their number. Called with events_lock, as is xs_events_show(). */
+/* Takes events from the queue's list and returns their number. Called with events.lock, as is xs_events_show(). */
 int xs_events_take(struct queue *queue, exs_event_t *events, int most);
 /* Makes the descriptor readable if events are left in the list, if work is left that no descriptor signals, or if
  * is_kept_readable is set; else clears it. */
@@ -319,7 +351,7 @@ void xs_events_show(struct queue *queue);
  * if the caller should busy-poll before the loop sleeps. */
 bool xs_spin_turn(struct queue *queue, bool active);
 /* Busy-polls for events for the time of the loop's iteration. SPUN_EMPTY: the loop may sleep. Called without the
- * locks; returns with events_lock held if *has_lock is set, and then there are events. */
+ * locks; returns with events.lock held if *has_lock is set, and then there are events. */
 enum spun xs_spin_in_turn(struct queue *queue, bool *has_lock);
 /* Returns true if busy polling is off for the queue. A loop's iteration may then end with one non-blocking poll. */
 bool xs_spin_is_off(struct queue *queue);
@@ -339,16 +371,16 @@ void xs_queue_note_waits(struct queue *queue);
  * the lock. */
 void xs_queue_release_attachments(struct queue *queue);
 
-/* Adds `change` to the number of the host's uses of the attachment. Called with the host's events_lock; the second one
+/* Adds `change` to the number of the host's uses of the attachment. Called with the host's events.lock; the second one
  * takes it. */
 void xs_attachment_use(struct attachment *attachment, int change);
 void xs_attachment_use_unlocked(struct attachment *attachment, int change);
-/* Sets the number of uses to 0. Takes the host's events_lock. */
+/* Sets the number of uses to 0. Takes the host's events.lock. */
 void xs_attachment_unuse(struct attachment *attachment);
 /* Ends attachments of `home` to hosts that have not used them for a while; with `at_once`, to all hosts that do not use
  * them now. Called with the home's lock. Returns true if there were any. */
 bool xs_detach_idle_hosts(struct queue *home, bool at_once);
-/* Returns true if the host has attachments that have been unused for a while. Called with the host's events_lock. */
+/* Returns true if the host has attachments that have been unused for a while. Called with the host's events.lock. */
 bool xs_has_idle_attachments(const struct queue *host);
 /* Ends those attachments. Called without locks. */
 void xs_detach_idle_attachments(struct queue *host);

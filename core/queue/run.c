@@ -35,7 +35,7 @@ static struct rdma_event_channel *make_channel(const struct device *device, stru
 
 struct rdma_event_channel *xs_queue_channel(struct queue *queue, int device)
 {
-    struct rdma_event_channel *channel = queue->channel[device];
+    struct rdma_event_channel *channel = queue->channels.cm[device];
     struct waitset *waits;
 
     if (channel != NULL)
@@ -49,8 +49,8 @@ struct rdma_event_channel *xs_queue_channel(struct queue *queue, int device)
         xs_device(device)->destroy_event_channel(channel);
         return NULL;
     }
-    queue->channel_waits[device] = waits;
-    return queue->channel[device] = channel;
+    queue->channels.cm_waits[device] = waits;
+    return queue->channels.cm[device] = channel;
 }
 
 /* Handle one CM event. It is copied and acknowledged before it is handled, because handling it may destroy its
@@ -61,7 +61,7 @@ static bool run_channel(struct queue *queue, int device)
     uint8_t private_data[256];
     size_t length;
 
-    if (xs_device(device)->get_cm_event(queue->channel[device], &event) < 0)
+    if (xs_device(device)->get_cm_event(queue->channels.cm[device], &event) < 0)
         return false;
     copy = *event;
     length = event->param.conn.private_data_len;
@@ -82,34 +82,34 @@ static bool run_channel(struct queue *queue, int device)
 
 bool xs_queue_needs_timer(const struct queue *queue)
 {
-    return queue->fd >= 0 || !LIST_EMPTY(&queue->hosts) || queue->keeps_time;
+    return queue->fd >= 0 || !LIST_EMPTY(&queue->hosts.list) || queue->time.keeps_time;
 }
 
 bool xs_queue_keeps_time(const struct queue *queue)
 {
-    return queue->timer.fd >= 0 || !xs_queue_needs_timer(queue);
+    return queue->time.timer.fd >= 0 || !xs_queue_needs_timer(queue);
 }
 
 uint64_t xs_queue_due(const struct queue *queue)
 {
-    const struct sock *first = TAILQ_FIRST(&queue->timed);
+    const struct sock *first = TAILQ_FIRST(&queue->time.socks);
 
-    return first != NULL && first->deadline < queue->device_due ? first->deadline : queue->device_due;
+    return first != NULL && first->deadline < queue->time.device_due ? first->deadline : queue->time.device_due;
 }
 
 void xs_queue_set_timer(struct queue *queue)
 {
     uint64_t when = xs_queue_due(queue);
 
-    if (when == queue->timer.at || !xs_queue_needs_timer(queue))
+    if (when == queue->time.timer.at || !xs_queue_needs_timer(queue))
         return;
-    if (queue->timer.fd < 0 &&
-        (doorbell_make(&queue->timer) < 0 || xs_queue_watch(queue, queue->timer.fd, NULL) < 0)) {
+    if (queue->time.timer.fd < 0 &&
+        (doorbell_make(&queue->time.timer) < 0 || xs_queue_watch(queue, queue->time.timer.fd, NULL) < 0)) {
         xs_log("cannot create a timer: %s; connections will not time out", strerror(errno));
-        doorbell_close(&queue->timer);
+        doorbell_close(&queue->time.timer);
         return;
     }
-    doorbell_time(&queue->timer, when);
+    doorbell_time(&queue->time.timer, when);
 }
 
 void xs_queue_time(struct queue *queue, struct sock *sock, uint64_t deadline)
@@ -117,18 +117,18 @@ void xs_queue_time(struct queue *queue, struct sock *sock, uint64_t deadline)
     struct sock *other;
 
     if (sock->deadline != 0)
-        TAILQ_REMOVE(&queue->timed, sock, by_time);
+        TAILQ_REMOVE(&queue->time.socks, sock, by_time);
     sock->deadline = deadline;
     if (deadline != 0) {
-        TAILQ_FOREACH_REVERSE(other, &queue->timed, timed_socks, by_time)
+        TAILQ_FOREACH_REVERSE(other, &queue->time.socks, timed_socks, by_time)
         {
             if (other->deadline <= deadline)
                 break;
         }
         if (other != NULL) {
-            TAILQ_INSERT_AFTER(&queue->timed, other, sock, by_time);
+            TAILQ_INSERT_AFTER(&queue->time.socks, other, sock, by_time);
         } else {
-            TAILQ_INSERT_HEAD(&queue->timed, sock, by_time);
+            TAILQ_INSERT_HEAD(&queue->time.socks, sock, by_time);
             xs_queue_wake_by(queue, deadline);
         }
     }
@@ -137,26 +137,26 @@ void xs_queue_time(struct queue *queue, struct sock *sock, uint64_t deadline)
 
 static void run_timers(struct queue *queue, struct turn *turn)
 {
-    struct sock *sock = TAILQ_FIRST(&queue->timed);
+    struct sock *sock = TAILQ_FIRST(&queue->time.socks);
     uint64_t now;
 
-    if (sock == NULL && queue->timer.at == NEVER_NS && queue->device_due == NEVER_NS)
+    if (sock == NULL && queue->time.timer.at == NEVER_NS && queue->time.device_due == NEVER_NS)
         return;
     now = now_ns();
-    if (now >= queue->timer.at)
-        doorbell_time(&queue->timer, NEVER_NS);
+    if (now >= queue->time.timer.at)
+        doorbell_time(&queue->time.timer, NEVER_NS);
     /* The thread that polls handles the device's timer, and asks the device for the next one before it
      * sleeps. */
-    if (now >= queue->device_due) {
-        queue->device_due = NEVER_NS;
+    if (now >= queue->time.device_due) {
+        queue->time.device_due = NEVER_NS;
         atomic_store_explicit(&queue->waits, true, memory_order_relaxed);
     }
-    while ((sock = TAILQ_FIRST(&queue->timed)) != NULL && sock->deadline <= now) {
+    while ((sock = TAILQ_FIRST(&queue->time.socks)) != NULL && sock->deadline <= now) {
         xs_queue_time(queue, sock, 0);
         xs_sock_timeout(sock);
         turn->others++;
     }
-    if (queue->timer.at == NEVER_NS)
+    if (queue->time.timer.at == NEVER_NS)
         xs_queue_set_timer(queue);
 }
 
@@ -165,7 +165,7 @@ static void run_channels(struct queue *queue, struct turn *turn)
     for (int device = 0; device < xs_devices(); device++) {
         int most = CM_EVENTS_MAX;
 
-        if (queue->channel[device] == NULL)
+        if (queue->channels.cm[device] == NULL)
             continue;
         while (most > 0 && run_channel(queue, device))
             most--;
@@ -177,14 +177,14 @@ static void run_channels(struct queue *queue, struct turn *turn)
 /* Must CM events be handled now, although there are completions? Counts the pass. */
 static bool busy_enough(struct queue *queue)
 {
-    if (++queue->busy_turns % BUSY_CLOCK_TURNS != 0)
+    if (++queue->time.busy_turns % BUSY_CLOCK_TURNS != 0)
         return false;
 
     uint64_t now = now_ns();
 
-    if (queue->busy_turns == BUSY_CLOCK_TURNS)
-        queue->busy_since = now;
-    return queue->busy_turns >= BUSY_TURNS_MAX || now - queue->busy_since >= BUSY_NS_MAX;
+    if (queue->time.busy_turns == BUSY_CLOCK_TURNS)
+        queue->time.busy_since = now;
+    return queue->time.busy_turns >= BUSY_TURNS_MAX || now - queue->time.busy_since >= BUSY_NS_MAX;
 }
 
 /* Does this pass leave CM events and timers to a later one? */
@@ -198,7 +198,7 @@ static bool leaves_others(struct queue *queue, const struct turn *turn)
 inline void xs_turn_home(struct queue *queue, struct turn *turn)
 {
     int before = turn->harvested; /* completions of other queues in the same pass */
-    struct nic *nic = LIST_FIRST(&queue->nics), *next;
+    struct nic *nic = LIST_FIRST(&queue->channels.nics), *next;
 
     for (; nic != NULL; nic = next) {
         next = LIST_NEXT(nic, link);
@@ -210,7 +210,7 @@ inline void xs_turn_home(struct queue *queue, struct turn *turn)
         turn->left = turn->busy = true;
         return;
     }
-    queue->busy_turns = 0;
+    queue->time.busy_turns = 0;
     run_channels(queue, turn);
     run_timers(queue, turn);
     if (!LIST_EMPTY(&queue->polls))
@@ -224,7 +224,7 @@ static inline bool take_completions(struct queue *queue)
     bool activity = false;
     int taken = 0;
 
-    for (nic = LIST_FIRST(&queue->nics); nic != NULL; nic = next) {
+    for (nic = LIST_FIRST(&queue->channels.nics); nic != NULL; nic = next) {
         next = LIST_NEXT(nic, link);
         activity = xs_nic_has_activity(nic) || activity;
         taken += xs_nic_look(nic); /* this may free the nic */
@@ -240,7 +240,7 @@ bool xs_queue_has_activity(struct queue *queue)
     bool activity = false;
 
     mutex_lock(&queue->lock);
-    LIST_FOREACH (nic, &queue->nics, link) {
+    LIST_FOREACH (nic, &queue->channels.nics, link) {
         activity = xs_nic_has_activity(nic) || activity;
     }
     xs_queue_unlock(queue);
@@ -260,11 +260,11 @@ bool xs_queue_look_for_events(struct queue *queue, bool *came)
 {
     mutex_lock(&queue->lock);
     *came = take_completions(queue);
-    bool gives = !STAILQ_EMPTY(&queue->done);
+    bool gives = !STAILQ_EMPTY(&queue->own.done);
 
     if (gives) {
-        mutex_lock(&queue->events_lock);
-        STAILQ_CONCAT(&queue->events, &queue->done);
+        mutex_lock(&queue->events.lock);
+        STAILQ_CONCAT(&queue->events.list, &queue->own.done);
     }
     xs_queue_unlock(queue);
     return gives;
@@ -277,11 +277,11 @@ void xs_turn(struct queue *queue, struct turn *turn)
     if (!turn->busy && atomic_load(&queue->attachment_count) > 0) {
         xs_queue_unlock(queue);
         xs_turn_attachments(queue, turn);
-        mutex_lock(&queue->events_lock);
+        mutex_lock(&queue->events.lock);
         return;
     }
-    mutex_lock(&queue->events_lock);
-    STAILQ_CONCAT(&queue->events, &queue->done);
+    mutex_lock(&queue->events.lock);
+    STAILQ_CONCAT(&queue->events.list, &queue->own.done);
     xs_queue_unlock(queue);
 }
 
@@ -290,7 +290,7 @@ void xs_queue_note_waits(struct queue *queue)
     struct nic *nic;
     bool waits = false;
 
-    LIST_FOREACH (nic, &queue->nics, link) {
+    LIST_FOREACH (nic, &queue->channels.nics, link) {
         waits = waits || xs_nic_waits(nic);
     }
     atomic_store_explicit(&queue->waits, waits, memory_order_relaxed);
@@ -300,15 +300,15 @@ void xs_queue_prepare_sleep(struct queue *queue)
 {
     struct nic *nic;
 
-    queue->device_due = NEVER_NS;
+    queue->time.device_due = NEVER_NS;
     atomic_store_explicit(&queue->busy_polls, false, memory_order_relaxed);
-    LIST_FOREACH (nic, &queue->nics, link) {
+    LIST_FOREACH (nic, &queue->channels.nics, link) {
         uint64_t due = xs_nic_flush(nic);
 
-        queue->device_due = due < queue->device_due ? due : queue->device_due;
+        queue->time.device_due = due < queue->time.device_due ? due : queue->time.device_due;
     }
     /* A timer that is set to an earlier time expires too early, which is harmless and rare. */
-    if (queue->device_due < queue->timer.at)
+    if (queue->time.device_due < queue->time.timer.at)
         xs_queue_set_timer(queue);
     atomic_store_explicit(&queue->waits, false, memory_order_relaxed);
 }

@@ -32,7 +32,7 @@ int xs_queue_show(struct queue *queue)
 {
     struct source *source;
 
-    LIST_FOREACH (source, &queue->sources, link) {
+    LIST_FOREACH (source, &queue->channels.sources, link) {
         if (open_source_fd(source) < 0)
             return -1;
     }
@@ -41,17 +41,17 @@ int xs_queue_show(struct queue *queue)
 
 void xs_queue_drop_timer(struct queue *queue)
 {
-    if (queue->timer.fd >= 0)
-        xs_queue_unwatch(queue, queue->timer.fd, NULL);
-    doorbell_close(&queue->timer);
-    queue->timer.at = NEVER_NS;
+    if (queue->time.timer.fd >= 0)
+        xs_queue_unwatch(queue, queue->time.timer.fd, NULL);
+    doorbell_close(&queue->time.timer);
+    queue->time.timer.at = NEVER_NS;
 }
 
 void xs_queue_hide(struct queue *queue)
 {
     struct source *source;
 
-    LIST_FOREACH (source, &queue->sources, link) {
+    LIST_FOREACH (source, &queue->channels.sources, link) {
         if (source->waits != NULL && waitset_hide(source->waits))
             source->fd = -1;
     }
@@ -66,7 +66,7 @@ static void unwatch_until(const struct queue *queue, const struct attachment *en
 
     if (queue->fd >= 0)
         fds_unwatch(queue->fd, source->fd);
-    LIST_FOREACH (attachment, &queue->hosts, of_home) {
+    LIST_FOREACH (attachment, &queue->hosts.list, of_home) {
         if (attachment == end)
             return;
         xs_attachment_unwatch(attachment, source);
@@ -77,11 +77,11 @@ static int watch_everywhere(struct queue *queue, struct source *source)
 {
     struct attachment *attachment;
 
-    if ((queue->fd >= 0 || !LIST_EMPTY(&queue->hosts)) && open_source_fd(source) < 0)
+    if ((queue->fd >= 0 || !LIST_EMPTY(&queue->hosts.list)) && open_source_fd(source) < 0)
         return -1;
     if (watch_own(queue, source->fd) < 0)
         return -1;
-    LIST_FOREACH (attachment, &queue->hosts, of_home) {
+    LIST_FOREACH (attachment, &queue->hosts.list, of_home) {
         if (!attachment->unwatched && xs_attachment_watch(attachment, source) < 0) {
             int saved = errno;
 
@@ -100,24 +100,24 @@ static void wake_sleepers(void *home)
     struct queue *queue = home;
     const struct xs_sleeper *sleeper;
 
-    mutex_lock(&queue->events_lock);
-    LIST_FOREACH (sleeper, &queue->sleepers, link)
+    mutex_lock(&queue->events.lock);
+    LIST_FOREACH (sleeper, &queue->events.sleepers, link)
         doorbell_signal(sleeper->wakefd);
-    mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events.lock);
 }
 
 void xs_queue_wake_by(struct queue *queue, uint64_t deadline)
 {
     struct xs_sleeper *sleeper;
 
-    mutex_lock(&queue->events_lock);
-    LIST_FOREACH (sleeper, &queue->sleepers, link) {
+    mutex_lock(&queue->events.lock);
+    LIST_FOREACH (sleeper, &queue->events.sleepers, link) {
         if (sleeper->wakes_by <= deadline)
             continue;
         sleeper->wakes_by = deadline;
         doorbell_signal(sleeper->wakefd);
     }
-    mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events.lock);
 }
 
 int xs_queue_watch(struct queue *queue, int fd, struct waitset *waits)
@@ -125,7 +125,7 @@ int xs_queue_watch(struct queue *queue, int fd, struct waitset *waits)
     struct source *source;
     int count = 0;
 
-    LIST_FOREACH (source, &queue->sources, link)
+    LIST_FOREACH (source, &queue->channels.sources, link)
         count++;
     if (count == XS_SOURCES_MAX)
         return xs_refuse(ENOSPC, "a queue has %d devices and event channels, and can't have more", count);
@@ -139,7 +139,7 @@ int xs_queue_watch(struct queue *queue, int fd, struct waitset *waits)
     }
     if (waits != NULL)
         waitset_sleepers(waits, wake_sleepers, queue);
-    LIST_INSERT_HEAD(&queue->sources, source, link);
+    LIST_INSERT_HEAD(&queue->channels.sources, source, link);
     return 0;
 }
 
@@ -147,7 +147,7 @@ void xs_queue_unwatch(struct queue *queue, int fd, const struct waitset *waits)
 {
     struct source *source;
 
-    LIST_FOREACH (source, &queue->sources, link) {
+    LIST_FOREACH (source, &queue->channels.sources, link) {
         if (waits != NULL ? source->waits != waits : source->fd != fd)
             continue;
         unwatch_until(queue, NULL, source);
@@ -178,7 +178,7 @@ static void tell_of_sleepers(const struct queue *home, bool sleeps)
 {
     const struct nic *nic;
 
-    LIST_FOREACH (nic, &home->nics, link)
+    LIST_FOREACH (nic, &home->channels.nics, link)
         xs_nic_sleeps(nic, sleeps);
 }
 
@@ -191,14 +191,14 @@ void xs_sleep_begin(struct queue *home, struct xs_sleeper *sleeper)
     sleeper->fds[0] = (struct pollfd){.fd = sleeper->wakefd->fd, .events = POLLIN};
     sleeper->count = 1;
     mutex_lock(&home->lock);
-    mutex_lock(&home->events_lock);
-    LIST_INSERT_HEAD(&home->sleepers, sleeper, link);
+    mutex_lock(&home->events.lock);
+    LIST_INSERT_HEAD(&home->events.sleepers, sleeper, link);
     atomic_fetch_add_explicit(&home->others, 1, memory_order_relaxed);
-    mutex_unlock(&home->events_lock);
+    mutex_unlock(&home->events.lock);
     if (atomic_load_explicit(&home->waits, memory_order_relaxed))
         xs_queue_prepare_sleep(home);
     sleeper->deadline = sleeper->wakes_by = xs_queue_due(home);
-    LIST_FOREACH (source, &home->sources, link)
+    LIST_FOREACH (source, &home->channels.sources, link)
         list_source(source, sleeper);
     tell_of_sleepers(home, true);
     xs_queue_unlock(home);
@@ -209,11 +209,11 @@ void xs_sleep_end(struct xs_sleeper *sleeper)
     struct queue *home = sleeper->home;
 
     mutex_lock(&home->lock);
-    mutex_lock(&home->events_lock);
+    mutex_lock(&home->events.lock);
     LIST_REMOVE(sleeper, link);
     atomic_fetch_sub_explicit(&home->others, 1, memory_order_relaxed);
-    mutex_unlock(&home->events_lock);
-    tell_of_sleepers(home, !LIST_EMPTY(&home->sleepers));
+    mutex_unlock(&home->events.lock);
+    tell_of_sleepers(home, !LIST_EMPTY(&home->events.sleepers));
     xs_queue_unlock(home);
 }
 
@@ -228,40 +228,41 @@ void xs_sleep_end(struct xs_sleeper *sleeper)
 static int make_depth_probe(struct queue *queue)
 {
     struct epoll_event nothing = {.data.ptr = NULL};
-    int fd = queue->look.fd;
+    int fd = queue->attached.poll_timer.fd;
 
     for (int i = 0; i < DEPTH_PROBES; i++) {
-        queue->depth_probe[i] = fds_epoll();
-        if (queue->depth_probe[i] < 0 || fds_watch(queue->depth_probe[i], fd, &nothing) < 0)
+        queue->attached.depth_probe[i] = fds_epoll();
+        if (queue->attached.depth_probe[i] < 0 || fds_watch(queue->attached.depth_probe[i], fd, &nothing) < 0)
             return -1;
-        fd = queue->depth_probe[i];
+        fd = queue->attached.depth_probe[i];
     }
     return xs_queue_watch(queue, fd, NULL);
 }
 
 static void close_depth_probe(struct queue *queue)
 {
-    int fd = queue->look.fd;
+    int fd = queue->attached.poll_timer.fd;
 
-    if (queue->depth_probe[DEPTH_PROBES - 1] >= 0)
-        xs_queue_unwatch(queue, queue->depth_probe[DEPTH_PROBES - 1], NULL);
-    for (int i = 0; i < DEPTH_PROBES && queue->depth_probe[i] >= 0; i++) {
-        fds_unwatch(queue->depth_probe[i], fd);
-        fd = queue->depth_probe[i];
+    if (queue->attached.depth_probe[DEPTH_PROBES - 1] >= 0)
+        xs_queue_unwatch(queue, queue->attached.depth_probe[DEPTH_PROBES - 1], NULL);
+    for (int i = 0; i < DEPTH_PROBES && queue->attached.depth_probe[i] >= 0; i++) {
+        fds_unwatch(queue->attached.depth_probe[i], fd);
+        fd = queue->attached.depth_probe[i];
     }
     for (int i = 0; i < DEPTH_PROBES; i++) {
-        if (queue->depth_probe[i] >= 0)
-            fds_close(queue->depth_probe[i]);
-        queue->depth_probe[i] = -1;
+        if (queue->attached.depth_probe[i] >= 0)
+            fds_close(queue->attached.depth_probe[i]);
+        queue->attached.depth_probe[i] = -1;
     }
 }
 
 int xs_queue_make_descriptor(struct queue *queue)
 {
     queue->fd = fds_epoll();
-    if (queue->fd < 0 || doorbell_make(&queue->raise) < 0 || watch_own(queue, queue->raise.fd) < 0)
+    if (queue->fd < 0 || doorbell_make(&queue->events.raise) < 0 ||
+        watch_own(queue, queue->events.raise.fd) < 0)
         return -1;
-    if (doorbell_make(&queue->look) < 0 || watch_own(queue, queue->look.fd) < 0)
+    if (doorbell_make(&queue->attached.poll_timer) < 0 || watch_own(queue, queue->attached.poll_timer.fd) < 0)
         return -1;
     return make_depth_probe(queue);
 }
@@ -271,11 +272,11 @@ void xs_queue_close_descriptor(struct queue *queue)
     const struct source *source;
 
     close_depth_probe(queue);
-    doorbell_close(&queue->look);
-    doorbell_close(&queue->raise);
+    doorbell_close(&queue->attached.poll_timer);
+    doorbell_close(&queue->events.raise);
     if (queue->fd < 0)
         return;
-    LIST_FOREACH (source, &queue->sources, link)
+    LIST_FOREACH (source, &queue->channels.sources, link)
         fds_unwatch(queue->fd, source->fd);
     fds_close(queue->fd);
     queue->fd = -1;

@@ -115,7 +115,7 @@ struct search {
     bool begins;     /* the application was active until now, so the time starts now */
     bool is_budget;  /* the application gave the time in the call: no poll is skipped */
     bool for_events; /* any event that a poll finds ends it, */
-    bool has_lock;   /* and events_lock is then held; out */
+    bool has_lock;   /* and events.lock is then held; out */
 };
 
 /* Poll a few times. True: completions or packets arrived. */
@@ -204,10 +204,10 @@ static bool has_events(void *argument)
 {
     struct queue *queue = argument;
 
-    mutex_lock(&queue->events_lock);
-    bool has = !STAILQ_EMPTY(&queue->events);
+    mutex_lock(&queue->events.lock);
+    bool has = !STAILQ_EMPTY(&queue->events.list);
 
-    mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events.lock);
     return has;
 }
 
@@ -221,14 +221,15 @@ static bool has_events_or_attachments(void *queue)
 static bool spin_for_events(struct queue *queue, struct search *search)
 {
     search->active = now_ns();
-    atomic_fetch_add(&queue->dequeuers, 1);
+    atomic_fetch_add(&queue->events.dequeuers, 1);
     spin_queue(queue, search);
     if (!search->has_lock)
-        mutex_lock(&queue->events_lock);
-    atomic_fetch_sub(&queue->dequeuers, 1);
-    bool has = !STAILQ_EMPTY(&queue->events); /* events that arrived until now did not signal the descriptor */
+        mutex_lock(&queue->events.lock);
+    atomic_fetch_sub(&queue->events.dequeuers, 1);
+    bool has =
+        !STAILQ_EMPTY(&queue->events.list); /* events that arrived until now did not signal the descriptor */
 
-    mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events.lock);
     return has;
 }
 

@@ -33,7 +33,7 @@ struct xs_sleeper {
     struct pollfd fds[1 + XS_SOURCES_MAX * WAITSET_LISTED];
     int count;         /* of fds */
     uint64_t deadline; /* out: when the thread must wake up at the latest, ns, clock.h */
-    /* ns: the earliest deadline that the thread knows of or has been woken for; guarded by the home's events_lock */
+    /* ns: the earliest deadline that the thread knows of or has been woken for; guarded by the home's events.lock */
     uint64_t wakes_by;
 };
 /* Must be called before and after the thread sleeps. xs_sleep_begin() fills the sleeper, and also does what

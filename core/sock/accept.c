@@ -58,7 +58,7 @@ static int begin_watching(struct sock *listener, struct queue *queue)
     const struct attachment *attachment;
     int count = 0;
 
-    LIST_FOREACH (attachment, &home->hosts, of_home)
+    LIST_FOREACH (attachment, &home->hosts.list, of_home)
         count++;
     if (count >= WATCHERS_MAX && !xs_detach_idle_hosts(home, true))
         return 0;
@@ -69,7 +69,7 @@ static int begin_watching(struct sock *listener, struct queue *queue)
  * no descriptor or memory is available, it stays on the list. */
 static void call_next(struct sock *listener)
 {
-    const struct attachment *first = TAILQ_FIRST(&atomic_load(&listener->home)->line);
+    const struct attachment *first = TAILQ_FIRST(&atomic_load(&listener->home)->hosts.standby);
 
     if (first != NULL)
         (void)begin_watching(listener, first->host);
@@ -82,10 +82,10 @@ static struct attachment *longest_away(const struct sock *listener)
     const struct queue *home = atomic_load(&listener->home);
     struct attachment *attachment, *found = NULL;
 
-    LIST_FOREACH (attachment, &home->hosts, of_home) {
+    LIST_FOREACH (attachment, &home->hosts.list, of_home) {
         if (xs_poll_waits(listener, attachment->host))
             continue;
-        if (found == NULL || home->visits - attachment->visit > home->visits - found->visit)
+        if (found == NULL || home->hosts.visits - attachment->visit > home->hosts.visits - found->visit)
             found = attachment;
     }
     return found;
@@ -148,11 +148,11 @@ void xs_accepts_end(struct sock *listener, int error)
     struct attachment *attachment;
     struct op *op;
 
-    LIST_FOREACH (attachment, &home->hosts, of_home) {
+    LIST_FOREACH (attachment, &home->hosts.list, of_home) {
         xs_attachment_use_unlocked(attachment, -attachment->accepts);
         attachment->accepts = 0;
     }
-    while ((attachment = TAILQ_FIRST(&home->line)) != NULL)
+    while ((attachment = TAILQ_FIRST(&home->hosts.standby)) != NULL)
         xs_queue_unhost(attachment);
     listener->next_accept = NULL;
     while ((op = STAILQ_FIRST(&listener->accepts)) != NULL) {

@@ -166,7 +166,7 @@ int exs_listen(int sockno, int backlog)
     }
     sock->backlog = backlog > 0 ? backlog : 1;
     /* Several threads may wait on this queue, and none of them limits its sleep by the listener's timeouts. */
-    atomic_load(&sock->home)->keeps_time = true;
+    atomic_load(&sock->home)->time.keeps_time = true;
     result = listen_devices(sock, sock->backlog);
     if (result == 0) {
         sock->state = SOCK_LISTENING;

@@ -55,7 +55,7 @@ int xs_host_begin(struct sock *sock, struct lookup *lookup, uint64_t deadline)
         return try_next(sock, true) ? 0 : -1;
     /* The timer wakes the loop when the answer arrives, so set it even if the lookup has no deadline. */
     xs_queue_time(home, sock, deadline == NEVER_NS ? NEVER_NS - 1 : deadline);
-    if (home->timer.fd < 0 && (home->fd >= 0 || !LIST_EMPTY(&home->hosts))) {
+    if (home->time.timer.fd < 0 && (home->fd >= 0 || !LIST_EMPTY(&home->hosts.list))) {
         errno = EMFILE; /* the timer has no descriptor, so the answer could not wake the queue's watchers */
         return -1;
     }

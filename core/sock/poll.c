@@ -37,14 +37,14 @@ void xs_poll_release(struct polling *polling)
 {
     struct queue *queue = polling->op->pool;
 
-    mutex_lock(&queue->events_lock);
+    mutex_lock(&queue->events.lock);
     polling->is_released = true;
     for (int i = 0; i < polling->count; i++) {
         if (polling->polled[i].attachment != NULL)
             xs_attachment_use(polling->polled[i].attachment, -1);
         polling->polled[i].attachment = NULL;
     }
-    mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events.lock);
 }
 
 bool xs_poll_claim(struct polling *polling)
@@ -255,12 +255,12 @@ static int end_at_once(struct polled *polled, short ready)
 /* Have the poll's queue drive the socket until the poll is over, which it may be already. */
 static void use_attachment(struct polled *polled, struct attachment *attachment)
 {
-    mutex_lock(&attachment->host->events_lock);
+    mutex_lock(&attachment->host->events.lock);
     if (!polled->polling->is_released) {
         polled->attachment = attachment;
         xs_attachment_use(attachment, 1);
     }
-    mutex_unlock(&attachment->host->events_lock);
+    mutex_unlock(&attachment->host->events.lock);
 }
 
 /* Put the element into the socket's list if the socket has a queue; a socket without one is ready at once.

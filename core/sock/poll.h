@@ -31,7 +31,7 @@ struct polled {
     struct polling *polling;
     struct sock *sock;
     /* The attachment by which the poll's queue drives the socket until the poll is over; or NULL. Guarded by that
-     * queue's events_lock. */
+     * queue's events.lock. */
     struct attachment *attachment;
     /* The socket's home while this is in the socket's list, else NULL. A thread that finds its own home here holds
      * the lock under which that was stored, and so pairs with the store by that lock. */
@@ -49,7 +49,7 @@ struct polling {
     /* Set once, by the thread that claims the poll; only that thread may use `op` and `fds` then. Each exchange pairs
      * with the other threads' exchanges and loads. */
     _Atomic bool over;
-    bool is_released; /* xs_poll_release() was called; guarded by the queue's events_lock */
+    bool is_released; /* xs_poll_release() was called; guarded by the queue's events.lock */
     struct op *op;
     /* where its event goes; may be freed when the poll is over, so it is only compared */
     const struct queue *queue;

@@ -108,10 +108,10 @@ static void count_migrated(const struct sock *sock, int change)
         return;
     struct attachment *attachment = xs_queue_attachment(owner, home);
 
-    mutex_lock(&owner->events_lock);
-    owner->migrated += change;
+    mutex_lock(&owner->events.lock);
+    owner->attached.migrated += change;
     xs_attachment_use(attachment, change);
-    mutex_unlock(&owner->events_lock);
+    mutex_unlock(&owner->events.lock);
 }
 
 void xs_sock_own(struct sock *sock, struct queue *owner)

@@ -25,11 +25,11 @@ static exs_stats_t of_queue(struct queue *queue)
             xs_stats_add(&stats, sock->conn);
     }
     stats.exs_completions = queue->completions;
-    mutex_lock(&queue->events_lock);
-    stats.exs_events = queue->taken;
-    stats.exs_turns = queue->turns;
-    stats.exs_empty_turns = queue->empty_turns;
-    mutex_unlock(&queue->events_lock);
+    mutex_lock(&queue->events.lock);
+    stats.exs_events = queue->events.taken;
+    stats.exs_turns = queue->events.turns;
+    stats.exs_empty_turns = queue->events.empty_turns;
+    mutex_unlock(&queue->events.lock);
     xs_queue_unlock(queue);
     return stats;
 }

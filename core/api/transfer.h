@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* transfer.h - starting transfers: called by xs_start(), by the type of the request. */
+/* transfer.h - the functions that start transfers. xs_start() calls the one for the type of the request. Each returns
+ * 0, or -1 and errno. */
 #ifndef XS_TRANSFER_H
 #define XS_TRANSFER_H
 

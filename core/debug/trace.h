@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * trace.h - tracing of operations, from call to event: with EXS_DEBUG=2 as lines on standard error; and as static
- * probes for bpftrace, perf and systemtap (samples/operations.bt), if sys/sdt.h is available when the library is
- * built.
+ * trace.h - tracing of operations, from call to event, in two ways: with EXS_DEBUG=2 as lines on standard error; and by
+ * static probes for bpftrace, perf and systemtap (samples/operations.bt), if sys/sdt.h was available when the library
+ * was built.
  *
- * A probe is a nop instruction; a note in the ELF file describes where its arguments are, so nothing is computed for
- * it. When they are off, the lines cost only the load of xs_watched that EXS_CHECK needs as well.
+ * A probe is a nop instruction. A note in the ELF file says where its arguments are, so nothing is computed for it.
+ * When the lines are off, they cost only the load of xs_watched that EXS_CHECK needs as well.
  */
 #ifndef XS_TRACE_H
 #define XS_TRACE_H
@@ -24,8 +24,9 @@ struct op;
 extern bool xs_watched; /* EXS_CHECK or EXS_DEBUG=2 is set; written by exs_init and exs_fini */
 extern bool xs_tracing; /* EXS_DEBUG=2 is set */
 
+/* Log that an operation starts; that it was not started, because of errno; that it has completed. */
 void xs_trace_ask(const struct ask *ask);
-void xs_trace_refused(const struct ask *ask); /* reads errno: the operation was not started */
+void xs_trace_refused(const struct ask *ask);
 void xs_trace_done(const struct op *op);
 
 /* The probes are exs:begin and exs:done. Arguments: the operation's type (EXS_EVT_), its socket, its ahandle, and the

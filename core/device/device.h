@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * device.h - the device abstraction layer: what EXS requires of an RDMA device.
+ * device.h - the device abstraction layer: the functions that EXS calls in an RDMA device.
  *
  * struct device is a table of functions. Most are functions of libibverbs and librdmacm, with their own names
  * (without the prefix), signatures, return values and errno. ibv_post_send(), ibv_post_recv(), ibv_poll_cq() and
@@ -22,15 +22,15 @@
 
 /* State and result of `harvest`. Owned by the caller. */
 struct harvest {
-    /* In and out: the completion queue that the device has not finished. Must be NULL before the first call on a
-     * channel; the caller keeps it between calls and does not use it otherwise. */
+    /* In and out: a completion queue that still has completions or could not be armed; the next call continues with it.
+     * Must be NULL before the first call on a channel. The caller only keeps it from one call to the next. */
     struct ibv_cq *unfinished;
-    void *cq_context; /* of the completion queue that `wc` is from */
-    /* an event was read from the channel; the caller must acknowledge it with ack_cq_events() */
+    void *cq_context; /* the context pointer of the completion queue that `wc` is from */
+    /* The call has read an event from the channel, which the caller must acknowledge with ack_cq_events(). */
     bool fetched;
     bool left; /* there are more completions: the caller must call again */
-    /* the device failed to arm the completion queue, but was not removed; no event will come, so the caller must call
-     * again later */
+    /* The device failed to arm the completion queue, but was not removed. No event will come, so the caller must call
+     * again later. */
     bool stuck;
     bool gone; /* the device was removed with all of its objects: no further completion will come */
     struct ibv_wc wc[HARVEST_MAX];
@@ -90,28 +90,28 @@ struct device {
     int (*query_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init);
     const char *(*wc_status_str)(enum ibv_wc_status status);
 
-    /* Extension: reads one event of the channel, polls its completion queue and arms it again, in an order that
-     * misses no completion. Never blocks. Returns the number of completions, or -1 if there is no event; if `gone` is
-     * set as well, none will come. */
+    /* Extension: reads one event of the channel, polls the event's completion queue and arms it again, in an order that
+     * misses no completion. Never blocks. Returns the number of completions, or -1 if there is no event; `gone` is set
+     * then if no event will ever come. */
     int (*harvest)(struct ibv_comp_channel *channel, struct harvest *harvest);
 
     /* Extension: polls all completion queues of the channel in one call, whose cost does not depend on their number.
-     * Stores at most HARVEST_MAX completions, and arms again what it has emptied. For a caller that polls again soon
-     * or calls `stop_polling`: later packets need not wake any thread until then. Returns the number of
-     * completions. NULL: each completion queue is polled by ibv_poll_cq(). */
+     * Stores at most HARVEST_MAX completions, and arms each completion queue that it has emptied. The caller must soon
+     * poll again or call `stop_polling`, because packets that arrive in between may wake no thread. Returns the number
+     * of completions. NULL: EXS polls each completion queue with ibv_poll_cq(). */
     int (*poll_channel)(struct ibv_comp_channel *channel, struct ibv_wc *wc);
 
-    /* Extension: was the connection set up over TCP? TCP retransmits a lost message soon, and it detects that the
-     * host of an idle peer is gone. NULL: no connection of this device is. */
+    /* Extension: returns true if the connection was set up over TCP, which retransmits a lost message soon, and detects
+     * that the host of an idle peer has failed. NULL: the device sets up no connection over TCP. */
     bool (*is_by_tcp)(struct rdma_cm_id *id);
 
-    /* Extension: the number of packets of the queue pair's requests that were retransmitted since it was created.
-     * NULL: the device does not count them. */
+    /* Extension: returns how many packets the queue pair's requester has retransmitted. NULL: the device does not count
+     * them. */
     uint64_t (*retransmitted)(struct ibv_qp *qp);
 
-    /* Extension: the longest work request, in bytes, that EXS should post. A device that retransmits from the last
-     * acknowledged packet on hardly gets a longer one through a network that loses packets. 0: the maximum message
-     * size of the port. */
+    /* Extension: the longest work request, in bytes, that EXS should post. After a loss the device sends all packets
+     * from the lost one on again, so it would rarely complete a longer request on a network that loses packets. 0: the
+     * maximum message size of the port. */
     uint32_t long_request;
 
     /* Extension: from now on the queue pair's peer must name a valid key also in a WRITE of no bytes, which
@@ -119,36 +119,38 @@ struct device {
      * check it. */
     void (*check_every_key)(struct ibv_qp *qp);
 
-    /* Extension: the device does not pin registered memory. A page that was released with MADV_DONTNEED is there
-     * again, filled with zeros, when the device or the application uses it. */
+    /* Extension: the device does not pin registered memory. After MADV_DONTNEED the device and the application see the
+     * same new page of zeros; with pinned memory the device would still use the old page. */
     bool holds_no_pages;
 
     /* Extension: when a device was removed, its context is closed and freed with the last id on it. A queue therefore
-     * frees what it made of a context together with its last connection on it (xs_nic_leave()). */
+     * frees its objects of a context together with its last connection on the context (xs_nic_leave()). */
     bool contexts_end;
 
-    /* Extension: registers a part of a file, which the device itself reads when it sends from there. The region is
+    /* Extension: registers a part of a file, from which the device itself reads the bytes that it sends. The region is
      * read-only, and its addresses begin at 0. The descriptor must allow reads of any byte and must stay open until
-     * the region is deregistered. Bytes that the file has lost when they are sent complete with IBV_WC_LOC_PROT_ERR.
-     * Returns NULL and errno on failure. NULL: files must be mapped. */
+     * the region is deregistered. If the file has become shorter, a send of the missing bytes completes with
+     * IBV_WC_LOC_PROT_ERR. Returns NULL and errno on failure. If `reg_file` itself is NULL, files must be mapped. */
     struct ibv_mr *(*reg_file)(struct ibv_pd *pd, int file, uint64_t offset, size_t length);
 
-    /* Extension: channels without a descriptor (fd is -1), whose functions never block. A thread waits for them by
-     * *waits (waitset.h), which is valid as long as the channel. NULL: the device has no such channels. */
+    /* Extension: create channels without a descriptor (fd is -1), whose functions never block. To wait for an event, a
+     * thread sleeps on *waits (waitset.h), which is valid as long as the channel. NULL: the device has no such
+     * channels. */
     struct rdma_event_channel *(*create_quiet_event_channel)(struct waitset **waits);
     struct ibv_comp_channel *(*create_quiet_comp_channel)(struct ibv_context *context, struct waitset **waits);
 
-    /* Extension: what the device and the threads that poll the context tell each other. NULL: the device does not. */
+    /* Extension: returns the variables by which the device and the threads that poll the context inform each other
+     * (poll_state.h); valid as long as the context. NULL: the device has none. */
     struct poll_state *(*poll_state)(struct ibv_context *context);
-    /* Extension: the thread that polled a completion queue stops polling, so later packets must wake a waiter. With
-     * `sleeps` it has handled the last completions and may sleep: the device sends what it held back so that packets
-     * posted by the application could carry it, such as acknowledgements. Returns the time (ns, clock.h) when the
-     * caller must poll again, because a timer of the device expires then; NEVER_NS: there is none. NULL: packets
-     * always wake a waiter. Must be set if `poll_state` is. */
+    /* Extension: a thread that polled a completion queue calls this when it stops, so that later packets wake a waiter.
+     * With `sleeps` the thread has handled the last completions and may sleep: the device then sends the
+     * acknowledgements that it held back in the hope that the application would send packets that could carry them.
+     * Returns the time (ns, clock.h) when the caller must poll again, because a timer of the device expires then;
+     * NEVER_NS: no timer runs. NULL: packets always wake a waiter. Must not be NULL if `poll_state` is not. */
     uint64_t (*stop_polling)(struct ibv_context *context, bool sleeps);
 
-    /* Extension: called by the last exs_fini(), when all objects are destroyed: closes what the device kept for later
-     * use. NULL: it keeps nothing. */
+    /* Extension: called by the last exs_fini(), when all objects are destroyed: frees the resources that the device
+     * keeps open for later use. NULL: it keeps none. */
     void (*end)(void);
 
     /* Extension: called in a forked child, whose copies of the device's descriptors are closed already: forgets every

@@ -16,22 +16,25 @@ struct memory;
 enum purpose { TO_SEND, TO_FILL };
 
 struct element {
-    int fd;                /* owned by the element; -1: memory */
-    uint64_t offset;       /* bytes, in the file */
-    uint64_t length;       /* bytes */
-    uint8_t *base;         /* memory */
-    struct memory *memory; /* the user's region, a reference; or NULL */
+    int fd;                /* of the file, owned by the element; -1: the element is memory */
+    uint64_t offset;       /* where the range begins in the file, bytes */
+    uint64_t length;       /* bytes of the range or of the memory */
+    uint8_t *base;         /* the memory; NULL for a file */
+    struct memory *memory; /* the user's region that contains the memory, a reference; or NULL */
     int flags;             /* EXS_SHUT_WR */
-    bool is_open_ended;    /* to fill: until the end of the stream, but no more than `length` */
-    bool is_mappable;      /* to fill: the descriptor is also open for reading */
-    struct grown *grown;   /* to fill: tracks the file's length */
-    bool is_readable;      /* to send: a call can read any byte, not only whole blocks */
+    /* For exs_recvfile: the file is filled until the end of the stream, but with `length` bytes at most. */
+    bool is_open_ended;
+    bool is_mappable; /* for exs_recvfile: the descriptor is also open for reading, which a mapping requires */
+    struct grown *grown; /* for exs_recvfile: tracks the length of the file (grown.h) */
+    bool is_readable;    /* for exs_sendfile: read(2) works at any offset (no O_DIRECT) */
 };
 
-/* Checks an element, and duplicates its descriptor or opens its path. `flags` are the call's. Returns 0, or -1 and
- * one of exs_sendfile's or exs_recvfile's errno. The caller must call xs_element_close() in either case. */
+/* Checks the application's element `from`, and duplicates its descriptor or opens its path. `flags` are those of the
+ * call. Returns 0, or -1 and an errno of exs_sendfile or exs_recvfile. The caller must call xs_element_close() in
+ * either case. */
 int xs_element_open(struct element *element, const exs_xferfile_t *from, enum purpose purpose, int flags);
-/* The element may also be one that was never opened: all zero, with an fd of -1. */
+/* Closes the descriptor and drops the reference to the region. Does nothing to an element that was never opened, if it
+ * is all zero with an fd of -1. */
 void xs_element_close(struct element *element);
 
 #endif

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * memory.h - memory regions that the user registered (exs_mregister).
+ * memory.h - memory regions that the application has registered with exs_mregister (the user's regions).
  *
- * A region is not registered with any device until an operation on a connection uses it. Then it is registered in
- * that connection's protection domain (domain.h), once, and later operations find the registration in the domain's
- * map. That registration does not allow the peer to write; the first receive on the connection makes a second one
- * that does.
+ * A region is not registered with any device until an operation on a connection uses it. Then it is registered once in
+ * that connection's protection domain (domain.h), and later operations on the connection find this registration. The
+ * registration does not allow the peer to write; the first receive on the connection makes a second one that does.
  */
 #ifndef XS_MEMORY_H
 #define XS_MEMORY_H
@@ -33,26 +32,28 @@ static inline bool xs_memory_is_none(exs_mhandle_t handle)
     return handle == NULL || handle == EXS_MHANDLE_UNREGISTERED;
 }
 
-/* Returns true if the pages of this region, or of unregistered memory (NULL), are known to stay mapped. */
+/* Returns true if the pages of this region are known to stay mapped. NULL stands for unregistered memory: false. */
 static inline bool xs_memory_lasts(const struct memory *memory)
 {
     return memory != NULL && !memory->nofault;
 }
 
-/* Takes a reference to the region of a handle, which must contain these bytes. *memory is NULL for "not registered".
- * Returns 0, or -1 and errno; EINVAL: no region, or the bytes are not within it; EACCES: its flags (EXS_MRF_) have
- * one of `forbidden`. */
+/* Sets *memory to the region of this handle, with a reference; the region must contain the `length` bytes at `addr`.
+ * For the handles that mean "not registered" *memory is NULL. Returns 0, or -1 and errno. EINVAL: the handle is not
+ * valid, or the bytes are not within the region. EACCES: the region has one of the flags `forbidden` (EXS_MRF_). */
 int xs_memory_use(exs_mhandle_t handle, const void *addr, size_t length, int forbidden, struct memory **memory);
+/* Drops the reference. */
 void xs_memory_unuse(struct memory *memory);
 
-/* Returns the region's registration for a connection, made at first use. The caller must hold a reference to the
- * region, and the lock of the connection's home. NULL and errno on failure. */
+/* Returns the region's registration in a connection's domain, which the first call makes. The caller must hold a
+ * reference to the region, and the lock of the connection's home queue. Returns NULL and errno on failure. */
 struct ibv_mr *xs_memory_mr(struct memory *memory, struct domain *domain, enum memory_use use);
 /* Deregisters all regions from a domain that is about to be freed. */
 void xs_memory_forget(struct domain *domain);
 
-/* Register memory and, if that fails, log what the user can do about it. Return NULL and errno on failure: ENOMEM,
- * EACCES, ... xs_register_at(): the peer knows the memory by addresses from `iova` on, which must have the same
+/* Register memory in the domain, with these access flags (IBV_ACCESS_). If that fails, they log what the user can do
+ * about it, and return NULL and an errno: ENOMEM (the memlock limit, too), EACCES (memory that can't be used) or
+ * another errno of the device. With xs_register_at() the peer uses addresses from `iova` on, which must have the same
  * offset in a page as `addr`. */
 struct ibv_mr *xs_register_at(struct domain *domain, const void *addr, size_t length, uint64_t iova,
                               int access);

@@ -18,9 +18,9 @@ union rdma_address {
     struct sockaddr_in in;
 };
 
-/* Returns the address or, if it is IPv4-mapped, the IPv4 address, stored in `room`. Returns NULL for NULL. */
+/* Returns `address` or, if it is IPv4-mapped, the IPv4 address, which is stored in *room. Returns NULL for NULL. */
 struct sockaddr *rdma_plain_address(struct sockaddr *address, union rdma_address *room);
-/* Returns true if an address that rdma_plain_address() has returned is in 127.0.0.0/8, or is ::1. */
+/* Returns true if `plain`, which rdma_plain_address() has returned, is in 127.0.0.0/8, or is ::1. */
 bool rdma_is_loopback(const struct sockaddr *plain);
 
 #endif

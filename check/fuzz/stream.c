@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * stream.c - fuzzes what a peer of the TCP link sends: valid frames, headers with any numbers, and any bytes, all of it
- * in parts. The queue pair sends, too; the peer reads or does not; and the memory region is registered and deregistered
- * at any time.
+ * in parts. The queue pair sends, too, and the link holds packets back or does not; the peer reads or does not; and the
+ * memory region is registered and deregistered at any time.
  *
  * For every input: nothing outside the memory region is written, and when the connection fails, the queue pair goes to
  * the error state.
@@ -16,6 +16,7 @@
 #include "check/support/endpoints.h"
 #include "check/support/streamed.h"
 #include "core/base/bytes.h"
+#include "soft/verbs/verbs.h"
 
 enum { ROUNDS = 60, REACH = TCP_MTU + 5000 };
 
@@ -106,6 +107,8 @@ static void act(uint8_t how)
 
     switch (how >> 2 & 7) {
     case 0:
+        atomic_store(&soft_poll_state(device->service.context)->polls_again, how & 128);
+        break;
     case 1:
         if (device->mr != NULL)
             streamed_receive(device, input_u8(&world->input), length);

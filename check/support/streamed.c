@@ -23,7 +23,7 @@ static int receive(struct soft_wire *wire, struct ibv_context *context)
 static void sent(struct soft_wire *wire, struct ibv_context *context)
 {
     (void)context;
-    tcp_sent(&((struct streamed *)wire)->tcp);
+    wire->holds = tcp_sent(&((struct streamed *)wire)->tcp, wire->may_hold);
 }
 
 static void settle(struct soft_wire *wire)

@@ -22,6 +22,15 @@ inline __attribute__((always_inline)) bool xs_conn_may_inline(const struct conn 
            (op == NULL || bytes == 0 || op->bounce != NULL || (op->memory != NULL && !op->memory->nofault));
 }
 
+/* Tells the device whether this thread will poll again after it has posted (struct poll_state). */
+static inline void report_polling(const struct conn *conn)
+{
+    uintptr_t handler = atomic_load_explicit(&conn->nic->queue->handler, memory_order_relaxed);
+
+    atomic_store_explicit(&conn->nic->poll->polls_again, handler != 0 && handler == (uintptr_t)pthread_self(),
+                          memory_order_relaxed);
+}
+
 /* A post may have changed whether the device waits for a flush. */
 static inline void posted_more(struct conn *conn)
 {
@@ -87,6 +96,7 @@ inline __attribute__((always_inline)) bool xs_conn_post(struct conn *conn, struc
     struct ibv_send_wr *bad;
 
     enqueue_wr(conn, wr, posted);
+    report_polling(conn);
     if (ibv_post_send(conn->qp, wr, &bad) != 0)
         return take_back(conn, 1);
     posted_more(conn);
@@ -101,6 +111,7 @@ bool xs_conn_post_list(struct conn *conn, struct ibv_send_wr *wr, const struct p
         wr[i].next = i + 1 < count ? &wr[i + 1] : NULL;
         enqueue_wr(conn, &wr[i], &posted[i]);
     }
+    report_polling(conn);
     if (ibv_post_send(conn->qp, wr, &bad) != 0)
         return take_back(conn, count - (bad - wr)); /* the requests before `bad` were posted */
     posted_more(conn);

@@ -109,9 +109,16 @@ static int continue_turn(struct queue *queue, exs_event_t *events, int most, boo
     return end_turn(queue, false);
 }
 
+/* Stores whether the calling thread handles events of the queue from now on. */
+static void set_handler(struct queue *queue, bool handles)
+{
+    atomic_store_explicit(&queue->handler, handles ? (uintptr_t)pthread_self() : 0, memory_order_relaxed);
+}
+
 void xs_prepare_sleep_in_loop(struct queue *queue)
 {
     set_turn(queue, TURN_NONE);
+    set_handler(queue, false);
     atomic_store_explicit(&queue->busy_polls, false, memory_order_relaxed);
     xs_prepare_sleep_home(queue);
 }
@@ -122,11 +129,14 @@ int xs_dequeue_in_loop(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cn
 
     if (queue == NULL)
         return -1;
+    set_handler(queue, false);
     bool has_begun = turn_of(queue) != TURN_NONE;
     int count = has_begun ? 0 : begin_turn(queue, evtvec, evtvec_cnt);
 
     if (count == 0)
         count = continue_turn(queue, evtvec, evtvec_cnt, has_begun);
+    if (count > 0)
+        set_handler(queue, true);
     xs_queue_put(queue);
     return count;
 }

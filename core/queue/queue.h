@@ -176,6 +176,9 @@ struct queue {
      * while `waits` is set calls xs_queue_prepare_sleep() itself, and a thread that has held the lock since an earlier
      * one was added sees that one. */
     _Atomic int others;
+    /* The thread (pthread_self()) that handles events which exs_qpoll() with EXS_LOOP_BUDGET has returned: it will call
+     * that again, or exs_qprepare(). 0: none. Pairs with nothing: a thread looks for itself only. */
+    atomic_uintptr_t handler;
     atomic_bool busy_polls; /* a loop busy-polls the queue; pairs with nothing, since it is advisory */
     /* NULL for a private queue and for one that was deleted. Written with `lock` and `events.lock`, and read with
      * either of them, or by a user of the handle. */

@@ -143,6 +143,8 @@ void soft_work(struct soft_qp *qp); /* Puts the queue pair on the work list: it 
 void soft_idle(struct soft_qp *qp); /* Takes it from the work list: it is about to be destroyed. */
 /* Gives turns to queue pairs on the work list, and sends what they built. */
 void soft_step(struct soft_context *context);
+/* Like soft_step(), after work was posted: the wire may hold packets back (struct poll_state, `polls_again`). */
+void soft_step_posted(struct soft_context *context);
 /* Like soft_progress(), but ACKs for a few packets are delayed: the application has been given completions and will
  * probably answer, and an ACK can then go with the answer. soft_flush_acks() sends the delayed ACKs. */
 void soft_progress_delaying_acks(struct soft_context *context);

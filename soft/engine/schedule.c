@@ -104,7 +104,7 @@ static bool nothing_to_do(const struct soft_context *context)
 {
     const struct soft_qp *qp = TAILQ_FIRST(&context->work);
 
-    if (context->burst.packets > 0 || context->burst.left || context->starting != NULL)
+    if (context->burst.packets > 0 || context->burst.left || context->starting != NULL || context->wire->holds)
         return false;
     return qp == NULL || (TAILQ_NEXT(qp, work) == NULL && can_wait(qp));
 }
@@ -127,7 +127,7 @@ static __attribute__((noinline)) void run_step(struct soft_context *context)
                 run_qp(qp);
         }
     } while (!soft_burst_leave(context));
-    if (context->burst.left) {
+    if (context->burst.left || context->wire->holds) {
         context->burst.left = false;
         if (context->wire->sent != NULL)
             context->wire->sent(context->wire, &context->verbs.context);
@@ -149,7 +149,7 @@ static bool is_due_before(const struct soft_context *context, uint64_t due)
 static void note_waits(struct soft_context *context)
 {
     atomic_store_explicit(&context->poll.flush_wanted,
-                          !TAILQ_EMPTY(&context->work) || context->wire->unwatched ||
+                          !TAILQ_EMPTY(&context->work) || context->wire->unwatched || context->wire->holds ||
                               is_due_before(context, soft_timer_next(context)),
                           memory_order_relaxed);
 }
@@ -160,6 +160,13 @@ void soft_step(struct soft_context *context)
         run_step(context);
     note_waits(context);
     context->now_known = false;
+}
+
+void soft_step_posted(struct soft_context *context)
+{
+    context->wire->may_hold = atomic_load_explicit(&context->poll.polls_again, memory_order_relaxed);
+    soft_step(context);
+    context->wire->may_hold = false;
 }
 
 uint64_t soft_set_next_poll(struct soft_context *context)
@@ -187,7 +194,7 @@ uint64_t soft_deadline(struct ibv_context *ibv)
     struct soft_context *context = soft_context_of(ibv);
 
     soft_timer_start_unhurried(context);
-    return TAILQ_EMPTY(&context->work) ? soft_timer_next(context) : 0;
+    return TAILQ_EMPTY(&context->work) && !context->wire->holds ? soft_timer_next(context) : 0;
 }
 
 static inline int make_progress(struct soft_context *context)
@@ -213,7 +220,7 @@ void soft_progress_delaying_acks(struct soft_context *context)
 
 void soft_flush_acks(struct soft_context *context)
 {
-    if (!TAILQ_EMPTY(&context->work))
+    if (!TAILQ_EMPTY(&context->work) || context->wire->holds)
         soft_step(context);
 }
 

@@ -156,14 +156,19 @@ struct soft_wire {
      * polled for a while. */
     bool unwatched;
 
+    /* Set by the engine during a step that posted work causes, if the thread that posted it will poll the context again
+     * or call soft_stop_polling(): sent() may then hold packets back. */
+    bool may_hold;
+    bool holds; /* Set by sent(): packets are held back, so sent() must be called again. */
+
     uint64_t grain; /* by how many ns calls of soft_timers(), and the peer's answers, may be late */
 
     /* (locked) Passes packets that have arrived to soft_input() and returns their number. It processes a few bursts at
      * most, so that the lock is not held for long. NULL if the links call soft_input() on their own. */
     int (*receive)(struct soft_wire *wire, struct ibv_context *context);
 
-    /* (locked) The engine has finished a step in which it sent bursts; the link may now wake their receivers. May be
-     * NULL. */
+    /* (locked) The engine has finished a step in which it sent bursts, or which may end `holds`; the link may now wake
+     * the receivers. May be NULL. */
     void (*sent)(struct soft_wire *wire, struct ibv_context *context);
 
     /* (locked) From now on packets wake a waiting thread again, also those that have arrived already. NULL if they

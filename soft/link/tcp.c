@@ -20,12 +20,19 @@ void tcp_end(struct tcp *tcp)
     tcp->epoll = -1;
 }
 
-void tcp_sent(struct tcp *tcp)
+bool tcp_sent(struct tcp *tcp, bool may_hold)
 {
-    struct tcp_peer *peer;
+    struct tcp_peer *peer, *next;
 
-    while ((peer = TAILQ_FIRST(&tcp->unsent)) != NULL)
+    for (peer = TAILQ_FIRST(&tcp->unsent); peer != NULL; peer = next) {
+        next = TAILQ_NEXT(peer, entry);
+        if (may_hold && peer->out.held_since == tcp->polls)
+            continue;
         tcp_flush(peer);
+        if (may_hold)
+            peer->out.held_since = tcp->polls;
+    }
+    return !TAILQ_EMPTY(&tcp->unsent);
 }
 
 void tcp_settle(struct tcp *tcp)
@@ -72,6 +79,7 @@ int tcp_receive(struct tcp *tcp)
 {
     int packets;
 
+    tcp->polls++;
     if (tcp->count == 0)
         return 0;
     packets = tcp->count <= TCP_FEW ? try_all(tcp) : take_ready(tcp);

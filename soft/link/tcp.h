@@ -16,6 +16,11 @@
  * that it is full, and it watches EPOLLOUT until the socket has taken all of them. An RC acknowledgement travels in the
  * header of the next packet.
  *
+ * Holding back. A thread that handles a batch of events often posts several short requests of one connection. If it has
+ * announced that it will poll again (struct poll_state, `polls_again`), the end of a step writes only the first of them
+ * to the socket, and the others stay in the send buffer until the thread polls or stops polling, another thread posts, or
+ * the service thread visits the context, after 1 to 16 ms. Sends of 64 bytes, 64 outstanding, reach 6.5 times the rate.
+ *
  * Pacing. The device completes requests, and EXS returns credits, many at a time. The socket therefore gets its data in
  * bursts, and a burst that is longer than the shortest queue of the path loses packets. Hence the kernel is asked to
  * spread the packets of a congestion window over the round trip, unless the round trip is shorter than TCP_PACED_US,
@@ -98,6 +103,7 @@ struct tcp {
     struct service_member *service;
     int epoll;                       /* -1: none yet */
     unsigned count;                  /* entries of `peers` */
+    unsigned polls;                  /* calls of tcp_receive() */
     LIST_HEAD(, tcp_peer) peers;     /* connections whose link a queue pair uses */
     TAILQ_HEAD(, tcp_peer) unsent;   /* to be flushed at the end of the step */
     LIST_HEAD(, tcp_peer) gathering; /* those with pieces that are not completely sent */
@@ -148,6 +154,7 @@ struct tcp_peer {
 
     struct tcp_out {
         uint8_t *bytes;           /* TCP_OUT_BYTES, allocated by tcp_peer_attach() */
+        unsigned held_since;      /* the context's `polls` when the first packet of a batch was sent */
         size_t sent, end;         /* the bytes from `sent` to `end` have not been sent */
         struct tcp_piece *pieces; /* TCP_PIECES entries, in the order of their offsets */
         unsigned first, count;    /* the entries from `first` to `count` are not completely sent */
@@ -172,7 +179,9 @@ void tcp_end(struct tcp *tcp);
 
 /* Callbacks of struct soft_wire. (locked) tcp_receive() returns the number of packets. */
 int tcp_receive(struct tcp *tcp);
-void tcp_sent(struct tcp *tcp);
+/* Flushes the send buffers. With `may_hold` only the first such call after a poll flushes a peer's buffer, unless the
+ * buffer is long. Returns whether a buffer is left: tcp_sent() must be called again. */
+bool tcp_sent(struct tcp *tcp, bool may_hold);
 void tcp_settle(struct tcp *tcp);
 
 /* ---- What the connection manager calls (not locked) -------------------------------------------- */

@@ -138,6 +138,7 @@ int tcp_peer_attach(struct tcp *tcp, struct tcp_peer *peer)
     if (error == 0 && peer->tcp == NULL) {
         peer->tcp = tcp;
         peer->context = tcp->context;
+        peer->out.held_since = tcp->polls - 1;
         tcp->count++;
         LIST_INSERT_HEAD(&tcp->peers, peer, peers);
         atomic_fetch_add(&peer->shares, 1);

@@ -93,7 +93,7 @@ static void report_sent(struct soft_wire *wire, struct ibv_context *context)
 
     (void)context;
     shm_sent(&home->shm);
-    tcp_sent(&home->tcp);
+    wire->holds = tcp_sent(&home->tcp, wire->may_hold);
 }
 
 static void settle_links(struct soft_wire *wire)

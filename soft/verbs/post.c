@@ -195,7 +195,7 @@ static inline int post_requests(struct soft_qp *qp, struct ibv_send_wr *wr, stru
         soft_flush_sends(qp);
     else
         soft_work(qp); /* its turn finds out whether it may send */
-    soft_step(qp->context);
+    soft_step_posted(qp->context);
     return error;
 }
 

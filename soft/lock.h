@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * lock.h - the device's mutexes. A thread that holds one cannot be cancelled, if the program may cancel threads.
+ * lock.h - taking the device's mutexes. If soft_defer_cancellation() was called, a thread can't be cancelled
+ * (pthread_cancel) while it holds one.
  *
  * With mutexes held the device makes system calls that are cancellation points. A program written for rdma-core may
- * cancel a thread that waits for events. Here that thread may be driving the device, and would never release the mutex.
- * EXS itself does not allow the application to cancel a thread inside a call, and avoids the cost.
+ * cancel a thread that waits for events. Such a thread may be driving the device, and if it were cancelled then, it
+ * would never release the mutex. EXS forbids its applications to cancel a thread inside a call, so it does not call
+ * soft_defer_cancellation() and avoids the cost.
  */
 #ifndef SOFT_LOCK_H
 #define SOFT_LOCK_H
@@ -16,9 +18,9 @@
  * exist. */
 void soft_defer_cancellation(void);
 
-/* soft_cancellation_deferred: soft_defer_cancellation() was called. The functions disable and restore cancellation;
- * calls nest. */
+/* soft_defer_cancellation() was called. Constant once other threads exist. */
 extern bool soft_cancellation_deferred;
+/* Disable and restore the cancellation of the calling thread; calls nest. */
 void soft_cancellation_off(void);
 void soft_cancellation_on(void);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* context.h - a device context: its lock, and the engine's state. The lock guards all fields whose comments do not say
- * otherwise. */
+/* context.h - a device context: its lock, and the engine's state. The lock guards all fields, except where a comment
+ * says otherwise. */
 #ifndef SOFT_CONTEXT_H
 #define SOFT_CONTEXT_H
 
@@ -22,6 +22,7 @@
 LIST_HEAD(soft_qp_list, soft_qp);
 TAILQ_HEAD(soft_work_list, soft_qp);
 
+/* A context, allocated by soft_open() and freed by soft_close(). */
 struct soft_context {
     struct mutex lock;
     struct soft_wire *wire;
@@ -31,16 +32,18 @@ struct soft_context {
     bool now_known;
 
     struct soft_burst burst;
-    struct soft_work_list work;
-    /* Within a step: queue pairs whose ACKs are delayed until the application has sent something. */
+    struct soft_work_list work; /* queue pairs that may have something to send */
+    /* Within a step: queue pairs that have only an ACK to send, which is delayed, so that it can go with data of the
+     * application. */
     struct soft_work_list waiting;
     unsigned empty_polls; /* consecutive polls without a completion */
-    bool delays_acks;     /* ACKs may be delayed (soft_progress_delaying_acks) */
-    /* When the application, which knows of a timer, polls again at the latest, ns; NEVER_NS: it knows of none. */
+    bool delays_acks;     /* within soft_progress_delaying_acks(): this step may delay ACKs */
+    /* The time by which the application will poll again, because soft_stop_polling() has told it to, ns; NEVER_NS: it
+     * was told that no timer runs. */
     uint64_t polls_by;
     struct poll_state poll; /* its flush_wanted is updated at the end of each step */
 
-    int packets_found; /* number of packets from connected peers in the last poll */
+    int packets_found; /* packets from connected peers that the last soft_progress_delaying_acks() has received */
 
     struct soft_qp_list qps;
     struct soft_qp_list *buckets; /* hash table by queue pair number */
@@ -48,43 +51,48 @@ struct soft_context {
     uint32_t first_qpn, last_qpn; /* the range of numbers for new queue pairs */
     uint32_t qpns_given;          /* numbers given out in total */
     struct soft_shuffle qpns;     /* order of the numbers from first_qpn on */
-    struct soft_shuffle srqns;    /* the same for numbers of shared receive queues (XRC) */
-    uint32_t srqns_given;
+    struct soft_shuffle srqns;    /* order of the numbers of shared receive queues (XRC) */
+    uint32_t srqns_given;         /* numbers of shared receive queues given out in total */
     LIST_HEAD(, soft_xrcd) xrcds;
     LIST_HEAD(, soft_group) groups; /* multicast groups: group.h */
     unsigned group_count;
 
+    /* Timers of queue pairs: a binary heap ordered by `at`. heap_room: entries allocated. */
     struct soft_timer {
-        uint64_t at; /* not later than the queue pair's deadline */
+        uint64_t at; /* ns; not later than the queue pair's deadline */
         struct soft_qp *qp;
-    } * heap; /* a binary heap ordered by `at` */
+    } * heap;
     size_t heap_count, heap_room;
-    struct soft_qp *starting; /* Queue pairs whose ACK timers start when this step's packets have been sent. */
+    /* List of queue pairs whose ACK timers start when this step's packets have been sent. */
+    struct soft_qp *starting;
     /* Queue pairs whose ACK timers start when soft_deadline() is next called. */
     LIST_HEAD(, soft_qp) timer_pending;
 
     struct soft_keys keys;    /* memory regions by key */
-    struct soft_keys windows; /* Memory windows by block of keys: mw.h. */
+    struct soft_keys windows; /* memory windows by block of keys (mw.h) */
 
     /* Number of completion queues for which the wire's awaits() was called. Incremented before awaits() takes the
      * service thread's lock, which pairs with the service thread's load under that lock. */
     atomic_uint awaited;
     LIST_HEAD(, soft_channel) channels;
-    /* The channel whose events the thread with the lock is about to fetch: it needs no wake-up. */
+    /* The channel whose events the thread that holds the context's lock is about to fetch: an event of this channel
+     * needs no wake-up. NULL: none. */
     struct soft_channel *inside;
+    /* The descriptors that soft_watch() has added, which each new channel watches, too. */
     int *watched;
     int watched_count;
     TAILQ_HEAD(, soft_events) events; /* objects with asynchronous events */
-    struct doorbell async;            /* The eventfd behind async_fd: readable while `events` is not empty. */
+    struct doorbell async;            /* the eventfd behind async_fd: readable while `events` is not empty */
     struct soft_objects objects;      /* all objects by handle */
 
-    uint64_t guid, node_guid; /* The context's own random GUID; the GUID that the device reports. */
+    uint64_t guid, node_guid; /* the context's own random GUID; the GUID that the device reports */
     struct soft_names names;
     struct soft_counters counters;
-    struct verbs_context verbs; /* Last member: rdma-core extends it at its front. */
+    struct verbs_context verbs; /* last member: rdma-core extends this struct at its front */
 };
 
-/* Registered memory is about to become invalid: the links copy what they have not sent from it. */
+/* Called when registered memory is about to become invalid: the links copy the bytes that they have not sent from
+ * it. */
 static inline void soft_settle_all(const struct soft_context *context)
 {
     if (context->wire->settle != NULL)

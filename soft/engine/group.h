@@ -23,7 +23,7 @@ struct soft_member {
     LIST_ENTRY(soft_member) of_group;
 };
 
-/* Belongs to the context; guarded by its lock. */
+/* A group with at least one member. Owned by the context, and guarded by its lock. */
 struct soft_group {
     union soft_addr address; /* without a port */
     unsigned count;
@@ -31,9 +31,11 @@ struct soft_group {
     LIST_ENTRY(soft_group) link;
 };
 
-/* Does nothing if the queue pair is a member already. 0 or an errno. (All functions here: locked.) */
+/* All functions are called with the context's lock. */
+
+/* Makes the queue pair a member of the group, unless it is one already. 0 or an errno. */
 int soft_group_attach(struct soft_qp *qp, const union soft_addr *address);
-/* EINVAL: the queue pair is not a member. */
+/* Ends a membership. 0, or EINVAL: the queue pair is not a member. */
 int soft_group_detach(struct soft_qp *qp, const union soft_addr *address);
 /* Delivers a datagram to all members that receive. */
 void soft_group_input(struct soft_context *context, const struct soft_packet *packet,

@@ -3,7 +3,8 @@
  * packet.h - packets of InfiniBand's transport: headers, opcodes, packet sequence numbers (PSN).
  *
  * A packet begins here with the BTH and ends with the payload's pad; addresses and checksums belong to the link. All
- * fields are big-endian on the wire.
+ * fields are big-endian on the wire. IBTA volume 1, chapter 9, defines the headers: BTH, RETH (remote address, key and
+ * length), AtomicETH, AETH (acknowledgement), DETH (datagram), XRCETH, IETH (key to invalidate), immediate data.
  */
 #ifndef SOFT_PACKET_H
 #define SOFT_PACKET_H
@@ -12,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Bytes of each header. */
 #define SOFT_BTH_BYTES 12
 #define SOFT_RETH_BYTES 16
 #define SOFT_ATOMIC_BYTES 28
@@ -21,7 +23,7 @@
 #define SOFT_DETH_BYTES 8
 #define SOFT_XRCETH_BYTES 4
 #define SOFT_HEADER_MAX (SOFT_BTH_BYTES + SOFT_XRCETH_BYTES + SOFT_ATOMIC_BYTES)
-#define SOFT_PACKET_MAX (SOFT_MTU_MAX + SOFT_HEADER_MAX + 3) /* bytes with the pad */
+#define SOFT_PACKET_MAX (SOFT_MTU_MAX + SOFT_HEADER_MAX + 3) /* bytes, with the pad */
 
 #define SOFT_PSN_MASK 0xffffffu
 
@@ -34,8 +36,9 @@ enum {
     SOFT_TRANSPORT = 0xe0,
 };
 
-/* Opcodes of reliable connections. SEND and WRITE are followed by: middle, last, last with immediate data, only, only
- * with immediate data. The other transports have a subset under their own upper bits. */
+/* Opcodes of reliable connections. SOFT_SEND and SOFT_WRITE are the opcodes of a message's first packet; those of its
+ * middle, last, last with immediate data, only, and only with immediate data follow in this order. The other transports
+ * have a subset of these opcodes, with their own upper bits. */
 enum {
     SOFT_SEND = 0x00,
     SOFT_WRITE = 0x06,
@@ -68,8 +71,8 @@ enum {
     SOFT_OP_ATOMICETH = 1 << 10,
     SOFT_OP_ATOMICACK = 1 << 11,
     SOFT_OP_DETH = 1 << 12,
-    SOFT_OP_UNKNOWN = 1 << 13, /* A request with an unknown opcode, which must be refused. */
-    SOFT_OP_IETH = 1 << 14,    /* Same length and place as immediate data. */
+    SOFT_OP_UNKNOWN = 1 << 13, /* a request with an unknown opcode, which must be refused */
+    SOFT_OP_IETH = 1 << 14,    /* has the length and the place of immediate data */
     SOFT_OP_XRCETH = 1 << 15,
     SOFT_OP_REQUEST = SOFT_OP_SEND | SOFT_OP_WRITE | SOFT_OP_READ | SOFT_OP_ATOMIC,
 };
@@ -77,7 +80,7 @@ enum {
 /* AETH syndromes: the kind is in the upper three bits. */
 enum {
     SOFT_SYNDROME_ACK = 0x1f, /* with the credit count "invalid" */
-    SOFT_SYNDROME_RNR = 0x20, /* | timer code */
+    SOFT_SYNDROME_RNR = 0x20, /* receiver not ready; combined with the code of a time */
     SOFT_SYNDROME_SEQUENCE = 0x60,
     SOFT_SYNDROME_INVALID = 0x61,
     SOFT_SYNDROME_ACCESS = 0x62,
@@ -113,8 +116,8 @@ struct soft_packet {
     const uint8_t *payload;
     uint32_t length; /* of the payload without its pad */
     enum soft_payload where;
-    struct soft_target
-        *target; /* Not NULL: the link asks where the payload belongs, and the packet must not be executed. */
+    /* Not NULL: the link asks where the payload belongs, and the packet must not be executed. */
+    struct soft_target *target;
 };
 
 /* The fields of a BTH. */
@@ -125,7 +128,7 @@ struct soft_bth {
     uint32_t qpn, psn;
 };
 
-/* False: the packet is malformed, or of an unknown transport. */
+/* Parses a packet of `length` bytes. False: the packet is malformed, or of an unknown transport. */
 bool soft_packet_parse(struct soft_packet *packet, const uint8_t *bytes, size_t length);
 
 /* Each function writes its header and returns where the next one starts. */
@@ -140,7 +143,8 @@ uint8_t *soft_put_aeth(uint8_t *at, uint8_t syndrome, uint32_t msn);
 uint64_t soft_rnr_time(uint8_t code);
 uint64_t soft_ack_time(uint8_t timeout);
 
-/* In the engine PSNs have 64 bits and never wrap. Returns the one nearest to `near` with these 24 bits. */
+/* In the engine PSNs have 64 bits and never wrap. Returns the 64-bit PSN nearest to `near` whose lower 24 bits are
+ * `psn`. */
 static inline uint64_t soft_psn_near(uint64_t near, uint32_t psn)
 {
     int32_t distance = (int32_t)((psn - (uint32_t)near) << 8) >> 8;
@@ -148,18 +152,19 @@ static inline uint64_t soft_psn_near(uint64_t near, uint32_t psn)
     return near + (uint64_t)(int64_t)distance;
 }
 
-/* Returns the 64-bit PSN with which a sequence starts; it is so large that no PSN becomes negative. */
+/* Returns the 64-bit PSN with which a sequence starts. It is so large that PSNs before it are not negative. */
 static inline uint64_t soft_psn_start(uint32_t psn)
 {
     return (UINT64_C(1) << 32) | (psn & SOFT_PSN_MASK);
 }
 
-/* Number of packets (and PSNs) of a message. */
+/* Returns the number of packets (and PSNs) of a message of `length` bytes. */
 static inline uint32_t soft_packets(uint32_t length, uint32_t mtu)
 {
     return length == 0 ? 1 : (length - 1) / mtu + 1;
 }
 
+/* Returns the bytes of pad after this payload: the length of payload and pad is a multiple of 4. */
 static inline uint8_t soft_pad(uint32_t length)
 {
     return (uint8_t)(-length & 3);

@@ -66,6 +66,7 @@ struct window;
 /* The stages of a connection (life.c), which change only in this order. */
 enum conn_stage {
     CONN_OPENING, /* not established: receives are posted, sends are not permitted */
+    CONN_HEARD,   /* the same, and the device was notified that the peer has begun to send (xs_conn_hear()) */
     CONN_OPEN,
     /* it failed, or the peer left: nothing more is sent; what had arrived is still processed and delivered */
     CONN_BROKEN,
@@ -75,14 +76,23 @@ enum conn_stage {
 /* The states of its two directions. */
 enum write_half {
     WRITE_OPEN,
-    WRITE_SHUT,     /* new sends are refused; FIN follows those that are pending */
-    WRITE_FIN_SENT, /* FIN was posted */
-    WRITE_FIN_ACKED /* the peer has received everything */
+    WRITE_SHUT,         /* new sends are refused; FIN follows those that are pending */
+    WRITE_FIN_SENT,     /* FIN was posted */
+    WRITE_FIN_ACKED,    /* the device reports that the peer has received everything */
+    WRITE_FIN_CONFIRMED /* the peer says so itself */
 };
 enum read_half {
     READ_OPEN,
-    READ_SHUT, /* the application has shut down reading */
-    READ_ENDED /* the peer's FIN has arrived: no more data will */
+    READ_SHUT,     /* the application has shut down reading */
+    READ_ENDED,    /* the peer's FIN has arrived: no more data will */
+    READ_END_ACKED /* this end has acknowledged it */
+};
+/* How it ended. */
+enum conn_end {
+    END_NONE,    /* it is not broken */
+    END_BY_PEER, /* the peer left, or something between the two failed: ECONNRESET */
+    END_LOCAL,   /* this end broke it, so it did not end in order */
+    END_FAILED   /* it failed with another errno */
 };
 
 /* An advertisement of the peer: the part of a receive buffer that this end may still write to. */
@@ -133,11 +143,8 @@ struct conn_state {
     enum conn_stage stage;
     enum write_half writing;
     enum read_half reading;
-    bool noted;          /* opening: the device was notified that the peer has begun to send (xs_conn_hear()) */
-    bool end_told;       /* this end has acknowledged the peer's FIN */
-    bool end_arrived;    /* the peer has acknowledged the FIN of this end */
-    bool failed_locally; /* this end has broken the connection, so it did not end in order */
-    int error;           /* why it is broken, an errno, from CONN_BROKEN on; 0 before */
+    enum conn_end end;
+    int error; /* why it is broken, an errno, from CONN_BROKEN on; 0 before */
 };
 
 /* Limits of the device, and of what both ends support; set before the connection is established. */
@@ -358,8 +365,7 @@ int xs_conn_errno(const struct conn *conn);
  * after that. */
 static inline bool xs_conn_ended_in_order(const struct conn *conn)
 {
-    return conn->state.reading == READ_ENDED && (conn->state.error == 0 || conn->state.error == ECONNRESET) &&
-           !conn->state.failed_locally;
+    return conn->state.reading >= READ_ENDED && conn->state.end <= END_BY_PEER;
 }
 /* Returns true if one-sided operations, or sends with bytes that have not reached the peer, are pending. A shutdown is
  * not counted. `end_is_out`: the end of the stream was sent, so all sends before it were, and none of them counts. */

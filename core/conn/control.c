@@ -18,14 +18,15 @@ bool xs_control_post(struct conn *conn, struct control *control, const struct po
     if (posted->kind == POSTED_FIN)
         wr.send_flags |= IBV_SEND_FENCE;
     control->credits = (uint16_t)conn->credits.unreturned;
-    if (conn->state.reading == READ_ENDED)
+    if (conn->state.reading >= READ_ENDED)
         control->flags |= CONTROL_HAS_END;
     xs_control_pack(control, slot);
     if (!xs_conn_post(conn, &wr, posted))
         return false;
     conn->credits.available--;
     conn->credits.unreturned = 0;
-    conn->state.end_told = conn->state.reading == READ_ENDED;
+    if (conn->state.reading == READ_ENDED)
+        conn->state.reading = READ_END_ACKED;
     return true;
 }
 
@@ -102,8 +103,7 @@ static bool ack_is_due(const struct conn *conn)
 static bool credits_are_due(const struct conn *conn)
 {
     return conn->credits.unreturned >= conn->limits.depth / 2 ||
-           (conn->state.reading == READ_ENDED && conn->state.writing >= WRITE_FIN_SENT &&
-            !conn->state.end_told);
+           (conn->state.reading == READ_ENDED && conn->state.writing >= WRITE_FIN_SENT);
 }
 
 static __attribute__((noinline)) void say_all(struct conn *conn)
@@ -164,7 +164,7 @@ void xs_control_received(struct conn *conn, const uint8_t *message, size_t lengt
             xs_violation(conn, "an unexpected acknowledgement of the end of the stream");
             return;
         }
-        conn->state.end_arrived = true;
+        conn->state.writing = WRITE_FIN_CONFIRMED;
     }
     switch ((enum control_type)control.type) {
     case CONTROL_ADVERT:
@@ -184,7 +184,8 @@ void xs_control_received(struct conn *conn, const uint8_t *message, size_t lengt
             xs_violation(conn, "the end of the stream inside a message");
             break;
         }
-        conn->state.reading = READ_ENDED;
+        if (conn->state.reading < READ_ENDED)
+            conn->state.reading = READ_ENDED;
         conn->rx.filling = false; /* a file became shorter while the peer sent it: the transfer has ended */
         break;
     case CONTROL_RECALL:

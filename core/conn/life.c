@@ -13,7 +13,7 @@
 
 void xs_conn_opened(struct conn *conn)
 {
-    if (conn->state.stage == CONN_OPENING)
+    if (conn->state.stage < CONN_OPEN)
         conn->state.stage = CONN_OPEN;
 }
 
@@ -21,9 +21,9 @@ void xs_conn_opened(struct conn *conn)
  * later. A message from the peer also shows that the connection is established (IBV_EVENT_COMM_EST). */
 void xs_conn_hear(struct conn *conn)
 {
-    if (conn->state.stage != CONN_OPENING || conn->rq.next_slot == 0 || conn->state.noted)
+    if (conn->state.stage != CONN_OPENING || conn->rq.next_slot == 0)
         return;
-    conn->state.noted = true;
+    conn->state.stage = CONN_HEARD;
     (void)conn->device->notify(conn->id, IBV_EVENT_COMM_EST);
 }
 
@@ -46,24 +46,28 @@ inline __attribute__((always_inline)) int xs_conn_may_receive(const struct conn 
     return conn->state.stage == CONN_DRAINED && !xs_conn_is_served(conn) ? conn->state.error : 0;
 }
 
-void xs_conn_fail(struct conn *conn, int error)
+static __attribute__((cold)) void break_conn(struct conn *conn, enum conn_end end, int error)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
     if (conn_broken(conn))
         return;
     conn->state.stage = CONN_BROKEN;
+    conn->state.end = end;
     conn->state.error = error;
     /* All posted work requests are flushed from here on, and the peer gets a disconnect. */
     if (conn->device->disconnect(conn->id) < 0)
         conn->device->modify_qp(conn->qp, &attr, IBV_QP_STATE);
 }
 
+void xs_conn_fail(struct conn *conn, int error)
+{
+    break_conn(conn, error == ECONNRESET ? END_BY_PEER : END_FAILED, error);
+}
+
 void xs_conn_fail_locally(struct conn *conn)
 {
-    if (!conn_broken(conn))
-        conn->state.failed_locally = true;
-    xs_conn_fail(conn, ECONNRESET);
+    break_conn(conn, END_LOCAL, ECONNRESET);
 }
 
 int xs_conn_errno(const struct conn *conn)
@@ -86,15 +90,16 @@ static __attribute__((cold)) void enter_drained(struct conn *conn)
     xs_conn_end_sends(conn);
     conn->state.stage = CONN_DRAINED;
     int error = xs_conn_errno(conn);
+    bool is_confirmed = conn->state.writing == WRITE_FIN_CONFIRMED;
     bool in_order = xs_conn_ended_in_order(conn) && sock_sent(conn->sock) == SENT_WHOLE;
 
     xs_tx_finish_done(conn); /* sends that the peer has received succeed */
     xs_onesided_finish(conn, 0);
-    if (xs_conn_is_sending(conn, conn->state.end_arrived))
+    if (xs_conn_is_sending(conn, is_confirmed))
         xs_sent_is_lost(conn);
     while ((op = STAILQ_FIRST(&conn->tx.sends)) != NULL) {
         in_order = in_order && op->event.exs_evt_type == EXS_EVT_SHUTDOWN; /* no send was lost so far */
-        xs_tx_finish(conn, op, op->error != 0 || conn->state.end_arrived || in_order ? op->error : error);
+        xs_tx_finish(conn, op, op->error != 0 || is_confirmed || in_order ? op->error : error);
     }
     conn->tx.current = NULL;
     xs_onesided_finish(conn, error);

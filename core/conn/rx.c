@@ -223,7 +223,7 @@ static void end_recvs(struct conn *conn)
     struct op *op = STAILQ_FIRST(&conn->rx.recvs), *next;
 
     for (; op != NULL; op = next) {
-        bool exposed = op->advertised && conn->state.reading != READ_ENDED && conn->state.stage != CONN_DRAINED;
+        bool exposed = op->advertised && conn->state.reading < READ_ENDED && conn->state.stage != CONN_DRAINED;
 
         next = STAILQ_NEXT(op, link);
         if (!exposed)
@@ -346,7 +346,7 @@ static bool discard_message(struct conn *conn)
  * side, so read and discard the peer's. */
 void xs_rx_discard(struct conn *conn)
 {
-    if (conn->state.stage != CONN_OPEN || conn->state.reading == READ_ENDED)
+    if (conn->state.stage != CONN_OPEN || conn->state.reading >= READ_ENDED)
         return;
     if (sock_is_stream(conn->sock)) {
         if (STAILQ_EMPTY(&conn->rx.recvs))
@@ -409,7 +409,7 @@ static bool may_come(struct conn *conn, uint32_t imm)
 {
     bool direct = imm & IMM_DIRECT, more = imm & IMM_MORE, truncated = imm & IMM_TRUNC;
 
-    if (conn->state.reading == READ_ENDED || (imm & IMM_CREDITS) != 0 ||
+    if (conn->state.reading >= READ_ENDED || (imm & IMM_CREDITS) != 0 ||
         (!direct && (more || conn->rx.filling)))
         return false;
     if (sock_is_stream(conn->sock)) /* 0 bytes end a direct transfer that was cut off */

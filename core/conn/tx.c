@@ -330,7 +330,7 @@ static void finish_done(struct conn *conn)
     do {
         struct op *op = STAILQ_FIRST(&conn->tx.sends);
 
-        if (op->event.exs_evt_type == EXS_EVT_SHUTDOWN && conn->state.writing != WRITE_FIN_ACKED &&
+        if (op->event.exs_evt_type == EXS_EVT_SHUTDOWN && conn->state.writing < WRITE_FIN_ACKED &&
             op->error == 0)
             break;
         xs_tx_finish(conn, op, op->error);

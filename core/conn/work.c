@@ -194,7 +194,7 @@ static inline void wr_succeeded(struct conn *conn, const struct posted *posted)
         xs_tx_completed(conn, posted);
     else if (posted->kind == POSTED_ONESIDED)
         xs_onesided_completed(conn, posted, IBV_WC_SUCCESS);
-    else if (posted->kind == POSTED_FIN)
+    else if (posted->kind == POSTED_FIN && conn->state.writing < WRITE_FIN_ACKED)
         conn->state.writing = WRITE_FIN_ACKED;
 }
 

@@ -75,7 +75,7 @@ static bool is_sending(const struct conn *conn)
 
 static bool is_over(const struct conn *conn)
 {
-    return conn->state.writing == WRITE_FIN_ACKED && conn->sq.head == conn->sq.tail;
+    return conn->state.writing >= WRITE_FIN_ACKED && conn->sq.head == conn->sq.tail;
 }
 
 static void give_up_by(struct sock *sock, uint64_t due)

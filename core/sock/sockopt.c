@@ -54,7 +54,7 @@ static void get_error(const struct sock *sock, union value *value)
 
     value->number = sock->connect_error;
     if (sock->state == SOCK_CONNECTED &&
-        !(conn->state.reading == READ_ENDED && conn->state.error == ECONNRESET))
+        !(conn->state.reading >= READ_ENDED && conn->state.error == ECONNRESET))
         value->number = conn->state.error;
 }
 

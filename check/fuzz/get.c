@@ -241,13 +241,16 @@ static void get_into(struct fetch *fetch, struct landing *landing)
 static void get_file(struct fetch *fetch, unsigned how)
 {
     struct landing landing;
+    struct recent recent;
 
-    if (landing_open(&landing, world.folder, "file") == 0) {
+    recent_init(&recent);
+    if (landing_open(&landing, &recent, world.folder, "file") == 0) {
         /* What was opened is a partial file that no other process uses. If flock fails, that is not known. */
         ck_assert(landing.fd == -1 || (how != 1 && how < 6 && (how != 5 || disk_has_failed())));
         get_into(fetch, &landing);
     }
     landing_end(&landing);
+    recent_forget(&recent);
 }
 
 static void get_output(struct fetch *fetch)

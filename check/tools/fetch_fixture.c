@@ -15,6 +15,7 @@
 
 static char folder[] = "fetch-XXXXXX";
 int directory;
+struct recent recent;
 uint64_t kept;
 static struct blocks blocks;
 struct fetch fetch;
@@ -31,6 +32,7 @@ static void setup(void)
     fetch.client.sock = 1;
     length = 0;
     umask(022);
+    recent_init(&recent);
 }
 
 static int remove_one(const char *path, const struct stat *status, int type, struct FTW *where)
@@ -44,6 +46,7 @@ static void teardown(void)
     block_return(&blocks, fetch.block);
     blocks_free(&blocks);
     ck_assert_int_eq(fake_regions, 0);
+    recent_forget(&recent);
     close(directory);
     ck_assert_int_eq(nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
 }
@@ -155,7 +158,7 @@ void expect_file(const char *name, size_t size)
 int get(const char *name)
 {
     struct landing landing;
-    int result = landing_open(&landing, directory, name);
+    int result = landing_open(&landing, &recent, directory, name);
 
     if (result == 0) {
         serve();

@@ -14,6 +14,7 @@
 
 enum { LARGE = LANDING_KEEP + 100 };
 
+extern struct recent recent; /* below the directory */
 extern int directory; /* descriptor of the directory in which files are stored */
 extern struct fetch fetch;
 

@@ -248,7 +248,7 @@ START_TEST(part_is_lost)
 
     say_file(10, 0);
     serve();
-    ck_assert_int_eq(landing_open(&landing, directory, "file"), 0);
+    ck_assert_int_eq(landing_open(&landing, &recent, directory, "file"), 0);
     is_locked_first = true;
     ck_assert_int_eq(fetch_file(&fetch, "file", &landing), -1);
     landing_end(&landing);
@@ -282,7 +282,7 @@ START_TEST(too_long_name)
 
     memset(name, 'n', TRANSFER_NAME_MAX + 1);
     name[TRANSFER_NAME_MAX + 1] = '\0';
-    ck_assert_int_eq(landing_open(&landing, directory, name), -1);
+    ck_assert_int_eq(landing_open(&landing, &recent, directory, name), -1);
     ck_assert_int_eq(errno, ENAMETOOLONG);
     landing_end(&landing);
 }
@@ -295,11 +295,11 @@ START_TEST(name_is_taken)
     struct stat status;
 
     mkdirat(directory, "file", 0700);
-    ck_assert_int_eq(landing_open(&landing, directory, "file"), -1);
+    ck_assert_int_eq(landing_open(&landing, &recent, directory, "file"), -1);
     ck_assert_int_eq(errno, EISDIR);
     landing_end(&landing);
     ck_assert_int_eq(mkfifoat(directory, "pipe", 0600), 0);
-    ck_assert_int_eq(landing_open(&landing, directory, "pipe"), -1);
+    ck_assert_int_eq(landing_open(&landing, &recent, directory, "pipe"), -1);
     ck_assert_int_eq(errno, ENODEV);
     landing_end(&landing);
     ck_assert(fstatat(directory, "pipe", &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISFIFO(status.st_mode));
@@ -312,7 +312,7 @@ START_TEST(name_is_taken_meanwhile)
     struct landing landing;
 
     say_file(10, 0);
-    ck_assert_int_eq(landing_open(&landing, directory, "file"), 0);
+    ck_assert_int_eq(landing_open(&landing, &recent, directory, "file"), 0);
     mkdirat(directory, "file", 0700);
     serve();
     ck_assert_int_eq(fetch_file(&fetch, "file", &landing), -1);

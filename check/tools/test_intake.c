@@ -147,7 +147,7 @@ START_TEST(details)
         .mode = rows[_i].sent, .seconds = 1234567890 - 400000000 * (int64_t)_i, .nanoseconds = 999999999};
     struct message m = compose_with(&header, "file", 4, "data", 4);
 
-    store.mask = rows[_i].mask;
+    store.recent.mask = rows[_i].mask;
     ck_assert_uint_eq(intake_feed(&intake, m.bytes, m.length - 1), m.length - 1);
     ck_assert_uint_eq(status_of(".exs-0.part").st_mode,
                       S_IFREG | 0600); /* no other user may read it before it is complete */

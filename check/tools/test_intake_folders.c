@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -68,6 +69,55 @@ START_TEST(folders)
     cut.bytes[cut.digest_at] ^= 1;
     expect_refused(&cut, TRANSFER_DIFFERS);
     expect_absent("x");
+}
+END_TEST
+
+static void store_in(const char *name, const char *data)
+{
+    struct message m = compose(name, strlen(name), data, strlen(data));
+
+    feed(&m, m.length);
+    expect_reply(TRANSFER_STORED);
+    expect_stored(name, data, strlen(data));
+}
+
+/* The server keeps the folder of the last file open, but only until it has handled the events of one iteration. */
+START_TEST(folder_of_last_file)
+{
+    static const char *const names[] = {"a/b/one", "a/b/two", "a/c/two", "b/b/two", "top", "a/b/three"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        store_in(names[i], names[i]);
+    ck_assert_int_ne(store.recent.fd, -1);
+    recent_forget(&store.recent);
+    ck_assert_int_eq(store.recent.fd, -1);
+    ck_assert_int_eq(renameat(store.directory, "a", store.directory, "old"), 0);
+    store_in("a/b/four", "four");
+    expect_absent("old/b/four");
+}
+END_TEST
+
+/* Permissions are those of each file's own folder, also if another folder was the last. */
+START_TEST(permits_of_last_folder)
+{
+    static const struct {
+        const char *name;
+        unsigned mask, mode;
+    } rows[] = {{"a/one", 077, 0700},
+                {"a/two", 077, 0700},
+                {"b/one", 027, 0750},
+                {"b/two", 027, 0750},
+                {"a/three", 027, 0750}};
+    const struct transfer_header header = {.mode = 0777};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct message m = compose_with(&header, rows[i].name, strlen(rows[i].name), "data", 4);
+
+        store.recent.mask = rows[i].mask;
+        feed(&m, m.length);
+        expect_reply(TRANSFER_STORED);
+        ck_assert_uint_eq(status_of(rows[i].name).st_mode, S_IFREG | rows[i].mode);
+    }
 }
 END_TEST
 
@@ -332,6 +382,8 @@ int main(void)
     TCase *tcase = conversations("intake: folders");
 
     tcase_add_test(tcase, folders);
+    tcase_add_test(tcase, folder_of_last_file);
+    tcase_add_test(tcase, permits_of_last_folder);
     tcase_add_loop_test(tcase, no_folder, 0, 6);
     tcase_add_test(tcase, too_many_folders);
     tcase_add_test(tcase, folders_limit);

@@ -101,7 +101,7 @@ START_TEST(go_on)
     say_rest(&m, (uint64_t)_i, 0);
     expect_reply(TRANSFER_STORED);
     expect_stored("a/file", "0123456789", 10);
-    ck_assert_uint_eq(status_of("a/file").st_mode, S_IFREG | (0640 & ~store.mask));
+    ck_assert_uint_eq(status_of("a/file").st_mode, S_IFREG | (0640 & ~store.recent.mask));
     ck_assert_uint_eq(store.bytes, 10);
     ck_assert_uint_eq(store.files, 2);
     ck_assert_int_eq(store.kept_count, 0);

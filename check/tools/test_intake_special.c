@@ -36,7 +36,7 @@ START_TEST(links)
     ck_assert_uint_eq(feed(&m, _i == 0 ? 1 : m.length), m.length);
     expect_reply(TRANSFER_STORED);
     expect_link("sub/link", "../../outside");
-    ck_assert_int_eq(status_of("sub").st_mode & 0777, 0777 & ~store.mask);
+    ck_assert_int_eq(status_of("sub").st_mode & 0777, 0777 & ~store.recent.mask);
     ck_assert_uint_eq(store.files, 2); /* the link and its folder */
     feed(&again, again.length);
     expect_reply(TRANSFER_STORED);

@@ -77,6 +77,7 @@ static void soon_cb(EV_P_ ev_timer *w, int revents)
 {
     (void)loop, (void)revents;
     inlets_read(w->data);
+    recent_forget(&server.inlets.store.recent);
 }
 
 /* Calls inlets_read() in the next iteration of the loop, so that other events are handled in between. */
@@ -119,6 +120,7 @@ static void events_cb(EV_P_ exs_ev *w, exs_event_t *events, int count)
             end_when_quiet(s);
         }
     }
+    recent_forget(&s->inlets.store.recent);
 }
 
 /* The first signal: stops accepting connections, and lets the current files finish. */

@@ -32,36 +32,45 @@ static int open_or_make(int in, const char *folder, uint64_t *may_make)
     return open_folder(in, folder);
 }
 
-/* Takes ownership of `in`, and opens the folder below it whose name ends at `slash`. */
-static int open_below(int in, const char *name, const char *slash, uint64_t *may_make)
+/* Closes the folder, unless it is the directory at which the path begins, which belongs to the caller. */
+static void leave_folder(int directory, int folder)
+{
+    int saved = errno;
+
+    if (folder != directory)
+        close(folder);
+    errno = saved;
+}
+
+/* Opens the folder below `in` whose name ends at `slash`, and leaves `in`. */
+static int open_below(int directory, int in, const char *name, const char *slash, uint64_t *may_make)
 {
     char folder[TRANSFER_NAME_MAX + 1];
     size_t length = (size_t)(slash - name);
 
     memcpy(folder, name, length);
     folder[length] = '\0';
-    int next = open_or_make(in, folder, may_make), saved = errno;
+    int next = open_or_make(in, folder, may_make);
 
-    close(in);
-    errno = saved;
+    leave_folder(directory, in);
     return next;
 }
 
 int folders_open(int directory, const char *name, const char **last, uint64_t *may_make)
 {
-    int in = open_folder(directory, ".");
+    int in = directory;
     const char *slash;
 
     for (; in != -1 && (slash = strchr(name, '/')) != NULL; name = slash + 1)
-        in = open_below(in, name, slash, may_make);
+        in = open_below(directory, in, name, slash, may_make);
     *last = name;
-    return in;
+    return in == directory ? open_folder(directory, ".") : in;
 }
 
 int folders_reach(int directory, const char *name, const char **rest)
 {
     char folder[TRANSFER_NAME_MAX + 1];
-    int in = open_folder(directory, "."), next;
+    int in = directory, next;
     const char *slash;
 
     for (*rest = name; in != -1 && (slash = strchr(*rest, '/')) != NULL; *rest = slash + 1) {
@@ -69,14 +78,11 @@ int folders_reach(int directory, const char *name, const char **rest)
         folder[slash - *rest] = '\0';
         next = open_folder(in, folder);
         if (next == -1 && errno == ENOENT)
-            return in;
-        int saved = errno;
-
-        close(in);
-        errno = saved;
+            break;
+        leave_folder(directory, in);
         in = next;
     }
-    return in;
+    return in == directory ? open_folder(directory, ".") : in;
 }
 
 int folders_check_last(int folder, const char *last)
@@ -124,18 +130,15 @@ static int sync_folder(int folder)
 
 int folders_sync(int directory, const char *name)
 {
-    int in = open_folder(directory, "."), result = -1;
+    int in = directory, result = -1;
     const char *slash;
 
     while (in != -1 && (result = sync_folder(in)) == 0 && (slash = strchr(name, '/')) != NULL) {
-        in = open_below(in, name, slash, NULL);
+        in = open_below(directory, in, name, slash, NULL);
         name = slash + 1;
         result = -1;
     }
-    int saved = errno;
-
     if (in != -1)
-        close(in);
-    errno = saved;
+        leave_folder(directory, in);
     return result;
 }

@@ -23,6 +23,7 @@ struct gathering {
     struct account *account;
     size_t next, asked;              /* index of the pick to receive next; of the first one not requested */
     struct progress progress;        /* of all files; a large file has its own bar */
+    struct recent recent;            /* below the target; forgotten before files are requested */
     struct landing landings[WINDOW]; /* of picks from `next` to before `asked`; pick n is at n % WINDOW */
 };
 
@@ -83,14 +84,17 @@ static void say_kept(struct client *client, uint64_t kept)
 
 /* ---- A file -------------------------------------------------------------------------------------------- */
 
-static int open_landing(struct landing *landing, const struct target *target, const struct pick *pick,
-                        struct client *client)
+static int open_landing(struct gathering *g, struct landing *landing, const struct pick *pick)
 {
+    const struct target *target = g->target;
+    struct client *client = &g->fetch->client;
+
     if (target->output != -1) {
         landing_open_output(landing, target->output);
         return 0;
     }
-    if (landing_open(landing, target->folder, target->name != NULL ? target->name : pick->name) == 0)
+    if (landing_open(landing, &g->recent, target->folder, target->name != NULL ? target->name : pick->name) ==
+        0)
         return 0;
     if (errno == EBUSY)
         return client_failed_text(client, "cannot write", "another exs-get gets it right now");
@@ -139,7 +143,7 @@ static bool prepare_landing(struct gathering *g, struct pick *pick, struct landi
     if (pick->problem != NULL) {
         result = client_failed_text(&g->fetch->client, "cannot be asked for", pick->problem);
     } else {
-        result = open_landing(landing, g->target, pick, &g->fetch->client);
+        result = open_landing(g, landing, pick);
         if (result == 0 && !is_done(g, pick, landing))
             return true;
         landing_end(landing);
@@ -169,6 +173,7 @@ static bool ask_ahead(struct gathering *g)
     const char *paths[FETCH_ASK_MAX];
     int count = 0;
 
+    recent_forget(&g->recent);
     while (g->asked < g->picks->count && g->asked - g->next < WINDOW && count < FETCH_ASK_MAX) {
         struct pick *pick = &g->picks->list[g->asked];
         struct landing *landing = landing_of(g, g->asked);
@@ -250,6 +255,7 @@ void gathering_get(struct fetch *fetch, const struct addrinfo *addresses, struct
     struct gathering g = {
         .fetch = fetch, .addresses = addresses, .picks = picks, .target = target, .account = account};
 
+    recent_init(&g.recent);
     progress_start(&g.progress, "", 0, fetch->quiet || picks->count < 2 || account->form != ACCOUNT_SHORT);
     while (g.next < picks->count) {
         if (!picks->list[g.next].is_settled && !get_next(&g)) {
@@ -262,5 +268,6 @@ void gathering_get(struct fetch *fetch, const struct addrinfo *addresses, struct
                 g.asked = g.next;
         }
     }
+    recent_forget(&g.recent);
     progress_end(&g.progress);
 }

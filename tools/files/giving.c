@@ -140,21 +140,16 @@ static int begin_list(struct giving *giving, int in, const char *last)
 }
 
 /* The caller has removed the slash at the end of a folder's name. */
-static int begin_giving(struct giving *giving, const struct store *store, bool is_list)
+static int begin_giving(struct giving *giving, struct store *store, bool is_list)
 {
     const char *last;
-    int in = folders_open(store->directory, giving->name, &last, NULL), result;
+    int in = recent_open(&store->recent, store->directory, giving->name, &last, NULL);
 
     if (in == -1)
         return -1;
     if (last[0] == '\0')
         last = "."; /* the served directory */
-    result = is_list ? begin_list(giving, in, last) : begin_file(giving, in, last);
-    int saved = errno;
-
-    close(in);
-    errno = saved;
-    return result;
+    return is_list ? begin_list(giving, in, last) : begin_file(giving, in, last);
 }
 
 static const char *why_not(int error, bool *failed)
@@ -194,7 +189,7 @@ static const char *check_name(const char *name, size_t length, bool is_list, boo
     return transfer_check_path(name, length, hidden);
 }
 
-struct giving *giving_open(const struct store *store, const char *name, const struct transfer_header *header,
+struct giving *giving_open(struct store *store, const char *name, const struct transfer_header *header,
                            const char **why, bool *failed)
 {
     size_t length = header->name_length;

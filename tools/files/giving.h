@@ -50,7 +50,7 @@ struct giving {
 
 /* Opens the requested file, link or folder. name: header->name_length bytes, unchecked. On failure returns NULL and
  * sets *why to the reason, a string; *failed is true if the cause is on the server, for example a lack of memory. */
-struct giving *giving_open(const struct store *store, const char *name, const struct transfer_header *header,
+struct giving *giving_open(struct store *store, const char *name, const struct transfer_header *header,
                            const char **why, bool *failed);
 /* Frees it. No vector may be in flight. NULL is ignored. */
 void giving_close(struct giving *giving);

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "folders.h"
-#include "permits.h"
 #include "sparse.h"
 #include "special.h"
 
@@ -72,14 +71,17 @@ static int open_part(struct landing *landing)
     return 0;
 }
 
-int landing_open(struct landing *landing, int directory, const char *name)
+int landing_open(struct landing *landing, struct recent *recent, int directory, const char *name)
 {
     uint64_t may_make = TRANSFER_FOLDERS_MAX;
 
     *landing = (struct landing){.fd = -1};
-    landing->folder = folders_open(directory, name, &landing->last, &may_make);
+    int folder = recent_open(recent, directory, name, &landing->last, &may_make);
+
+    landing->folder = folder == -1 ? -1 : fcntl(folder, F_DUPFD_CLOEXEC, 0);
     if (landing->folder == -1)
         return -1;
+    landing->permitted = recent_permits(recent);
     snprintf(landing->part, sizeof(landing->part), ".%.*s" SUFFIX, (int)PART_NAME, landing->last);
     return folders_check_last(landing->folder, landing->last) == 0 ? open_part(landing) : -1;
 }
@@ -139,10 +141,8 @@ static void keep_details(const struct landing *landing, const struct transfer_he
 {
     const struct timespec times[] = {{.tv_nsec = UTIME_OMIT},
                                      {.tv_sec = (time_t)header->seconds, .tv_nsec = header->nanoseconds}};
-    mode_t mask = umask(0);
 
-    umask(mask);
-    fchmod(landing->fd, header->mode & permits_in(landing->folder, mask));
+    fchmod(landing->fd, header->mode & landing->permitted);
     futimens(landing->fd, times);
 }
 

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "recent.h"
 #include "transfer.h"
 
 enum { LANDING_KEEP = 64 << 10 }; /* bytes: shorter unfinished files are removed */
@@ -23,14 +24,15 @@ struct landing {
     const char *last; /* the last component of the name */
     char part[TRANSFER_NAME_MAX + 1];
     uint64_t there; /* bytes from an earlier attempt, at least LANDING_KEEP or 0 */
+    mode_t permitted; /* permissions that the file may have in the folder */
     bool is_output; /* `fd` is standard output, written in order */
 };
 
 /* These functions return 0, or -1 and errno. landing_open(): EBUSY if another exs-get writes this file; EEXIST if the
  * temporary name is a link or belongs to another user; EISDIR if the name is that of a folder, ENODEV if it is that of
  * a device or a pipe. name: relative to the directory, with components that transfer_bad_name() accepts; it must stay
- * valid until landing_end(). */
-int landing_open(struct landing *landing, int directory, const char *name);
+ * valid until landing_end(). recent: of the directory. */
+int landing_open(struct landing *landing, struct recent *recent, int directory, const char *name);
 /* output: a descriptor, owned by the caller, that is written in order. */
 void landing_open_output(struct landing *landing, int output);
 /* Prepares for data that begin at offset `from`, which is 0 or `there`. */

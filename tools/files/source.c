@@ -7,6 +7,7 @@
 #include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -18,6 +19,8 @@ static int open_below(int top, const char *found)
 {
     const char *last;
     struct stat status;
+    if (strchr(found, '/') == NULL)
+        return folders_open_file(top, found, &status);
     int folder = folders_open(top, found, &last, NULL);
 
     if (folder == -1)
@@ -67,11 +70,14 @@ static int open_file(struct source *source, const char *path, size_t named, stru
 }
 
 /* Whether the reported size is meaningless: in /sys it is a page for each file. */
-static bool has_made_up_size(int fd)
+static bool has_made_up_size(const struct source *source)
 {
     struct statfs status;
 
-    return fstatfs(fd, &status) == 0 && (status.f_type == SYSFS_MAGIC || status.f_type == DEBUGFS_MAGIC);
+    if (major(source->status.st_dev) != 0) /* on a disk */
+        return false;
+    return fstatfs(source->fd, &status) == 0 &&
+           (status.f_type == SYSFS_MAGIC || status.f_type == DEBUGFS_MAGIC);
 }
 
 /* Replaces the file by a copy, which has a known size. `status` keeps the permissions and time of the original. */
@@ -95,7 +101,7 @@ static int check_size(struct source *source, struct client *client)
 {
     int hides_bytes;
 
-    if (has_made_up_size(source->fd))
+    if (has_made_up_size(source))
         return replace_by_copy(source, client);
     hides_bytes = source->status.st_size == 0 ? spool_hides_bytes(source->fd) : 0;
     if (hides_bytes == -1)

@@ -51,8 +51,7 @@ int store_open(struct store *store, const char *path, const struct store_limits 
     store->has_below = false;
     STAILQ_INIT(&store->kept);
     store->kept_count = 0;
-    store->mask = umask(0);
-    umask(store->mask);
+    recent_init(&store->recent);
     store->directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (store->directory == -1)
         return -1;
@@ -77,6 +76,7 @@ void store_close(struct store *store)
         ;
     if (store->has_below)
         leftovers_unmark(store->directory);
+    recent_forget(&store->recent);
     close(store->directory);
     store->directory = -1;
     errno = saved;
@@ -150,7 +150,9 @@ static int create_temporary(struct incoming *file)
     }
     file->device = status.st_dev;
     file->inode = status.st_ino;
-    file->permitted = permits_in(file->folder, store->mask);
+    file->permitted = strchr(file->name + file->rest, '/') == NULL
+                          ? recent_permits(&store->recent)
+                          : permits_in(file->folder, store->recent.mask);
     return 0;
 }
 
@@ -158,7 +160,7 @@ static int open_incoming(struct incoming *file)
 {
     const char *rest;
 
-    file->folder = folders_reach(file->store->directory, file->name, &rest);
+    file->folder = recent_reach(&file->store->recent, file->store->directory, file->name, &rest);
     if (file->folder == -1)
         return -1;
     file->rest = (size_t)(rest - file->name);
@@ -209,7 +211,7 @@ int store_special(struct store *store, const char *name, const struct transfer_h
     if (header->kind == TRANSFER_LINK)
         result = special_make_link(store->directory, name, header, target, &may_make);
     else
-        result = special_make_folder(store->directory, name, header, store->mask, &may_make);
+        result = special_make_folder(store->directory, name, header, store->recent.mask, &may_make);
     store->files += left - may_make;
     if (result == 0 && header->kind == TRANSFER_LINK)
         store->files++;
@@ -327,8 +329,8 @@ static int give_name(struct incoming *file, bool *named)
 {
     struct store *store = file->store;
     uint64_t left = store->limits.files - store->files, may_make = left;
-    const char *last;
-    int folder = folders_open(file->folder, file->name + file->rest, &last, &may_make);
+    const char *last = file->name + file->rest;
+    int folder = strchr(last, '/') == NULL ? file->folder : folders_open(file->folder, last, &last, &may_make);
 
     store->files += left - may_make;
     if (folder == -1)
@@ -342,7 +344,8 @@ static int give_name(struct incoming *file, bool *named)
         result = folders_sync(store->directory, file->name);
     int saved = errno;
 
-    close(folder);
+    if (folder != file->folder)
+        close(folder);
     errno = saved;
     return result;
 }

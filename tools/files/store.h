@@ -17,6 +17,7 @@
 #include <sys/types.h>
 
 #include "leftovers.h"
+#include "recent.h"
 #include "transfer.h"
 
 enum { STORE_COPY = 128 << 10 }; /* bytes: fits a CPU's private cache */
@@ -38,9 +39,9 @@ struct store {
     int kept_count;
     uint64_t bytes, files;          /* used so far, including files that are being received */
     int directory;                  /* locked while open: two servers cannot share a directory */
+    struct recent recent;           /* folder of the last file; forgotten after each batch of events */
     unsigned next;                  /* number in the next temporary name */
     bool has_below;                 /* temporary files are or were in folders below the directory */
-    mode_t mask;                    /* permissions that files do not get, as in umask(2) */
     unsigned char copy[STORE_COPY]; /* private copy of the data to write; used by the loop's thread only */
 };
 

@@ -21,9 +21,9 @@ struct poll_state {
     /* Set by the device's user: a thread sleeps on the context's wait sets, so that packets wake it, and it wakes up at
      * the latest at the time that stop_polling() has returned. Pairs with nothing. */
     atomic_bool asleep;
-    /* From its user, written before each post: the thread that posts is handling events, and will poll the context again
-     * or call stop_polling() when it has handled them. Until then the device may hold back what is posted, to send it
-     * together with what follows. Pairs with nothing. */
+    /* Written by the device's user before each post: the thread that posts is handling events, and will poll the
+     * context again or call stop_polling() when it has handled them. Until then the device may hold back the packets of
+     * posted requests, to send them together with later ones. Pairs with nothing. */
     atomic_bool polls_again;
 };
 

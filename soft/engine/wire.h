@@ -4,11 +4,11 @@
  * clock.
  *
  * The engine is the requester, responder and completer of every queue pair of one context. It calls no socket function,
- * reads no clock and starts no thread. The opener of a context passes it three things: a struct soft_wire (callbacks to
- * the environment: the service directory's struct soft_home, or a test's virtual network), a struct soft_clock, and a
- * struct soft_link for each way of carrying packets (udp, tcp, shm). The links call the soft_ functions below when
- * packets arrive. A test therefore runs the same engine on a virtual clock, over a network that loses, duplicates and
- * reorders packets in a reproducible way.
+ * reads no clock and starts no thread. The opener of a context passes it a struct soft_wire (callbacks to the
+ * environment: a part of struct soft_home in soft/service/, or a test's virtual network) and a struct soft_clock. A
+ * struct soft_link is a way of carrying packets (udp, tcp, shm). The links call the soft_ functions below when packets
+ * arrive. A test therefore runs the same engine on a virtual clock, over a network that loses, duplicates and reorders
+ * packets in a reproducible way.
  *
  * One mutex for each context guards all objects of the context. A function or callback marked (locked) is called with
  * this mutex held: the engine holds it when it calls a callback, and a link takes it with soft_lock() before it calls
@@ -29,14 +29,14 @@
 #define SOFT_ROCE_HEADERS 80  /* maximum bytes of IP, UDP and RoCEv2 headers in a packet */
 #define SOFT_PKEY 0xffff      /* the default partition */
 #define SOFT_PKEY_MASK 0x7fff /* the most significant bit is the membership bit */
-#define SOFT_DEVICE_PORT 1    /* the device has one port */
-/* Bytes of a burst that is sent as one UDP datagram (IPv6 over the loopback interface). */
+#define SOFT_DEVICE_PORT 1    /* number of the device's only port */
+/* Maximum bytes of a burst that the kernel takes as one UDP datagram, with IPv6 over the loopback interface. */
 #define SOFT_BURST_MAX 65488
-/* Bytes of a burst that is built in the link's buffer: four packets of 64 KiB, or one of SOFT_MTU_MAX. */
+/* Maximum bytes of a burst that is built in the link's buffer: four packets of 64 KiB, or one of SOFT_MTU_MAX. */
 #define SOFT_BURST_LONG 263168
 #define SOFT_MTU_MAX 262144    /* maximum payload of a packet in bytes; over UDP packets are shorter */
 #define SOFT_BURST_PACKETS 60  /* maximum packets of a burst */
-#define SOFT_FLIGHT_MAX 524288 /* Maximum payload bytes of a queue pair that are sent and not acknowledged. */
+#define SOFT_FLIGHT_MAX 524288 /* maximum payload bytes of a queue pair that are sent and not acknowledged */
 
 /* Nanoseconds of a monotonic clock: core/base/clock.h, or a test's virtual clock. */
 struct soft_clock {
@@ -68,25 +68,26 @@ struct soft_path {
     uintptr_t traffic_class;
 };
 
-/* In the upper eight bits of an acknowledgement that a link carries; a PSN is in the others. All packets up to this PSN
- * have arrived. */
+/* An acknowledgement that a link carries without a packet is a 32-bit number: SOFT_ACKED in the upper eight bits, and a
+ * PSN in the others. It says that all packets up to this PSN have arrived. 0 means no acknowledgement. */
 #define SOFT_ACKED 0x80u
 #define SOFT_ACKED_SHIFT 24
 
-/* Payload that a link sends directly from its memory or file. */
+/* Payload that a link sends directly from memory or from a file. */
 struct soft_source {
-    const uint8_t *memory; /* NULL: the bytes are those of `file` from the offset `place` on */
+    const uint8_t *memory; /* NULL: the payload is in the descriptor `file`, from the offset `place` on */
     int file;
     uint64_t place;
     size_t length;
 };
 
-/* What carries packets: udp, tcp or shm. A context may use several at the same time, because the link is part of a
- * path. A struct soft_link belongs to the module that created it and outlives the queue pairs whose path names it. */
+/* A link: it carries packets over udp, tcp or shm. A context may use several at the same time, because the link is part
+ * of a path. A struct soft_link belongs to the module that created it and outlives the queue pairs whose path names
+ * it. */
 struct soft_link {
     const char *name;
-    uint32_t mtu; /* Maximum payload of a packet in bytes, in place of the path MTU; 0: the path MTU. */
-    /* Packets arrive as long as the peer exists, so the engine retransmits nothing unless the peer asks for it. */
+    uint32_t mtu; /* maximum payload of a packet in bytes, in place of the path MTU; 0: the path MTU */
+    /* All packets arrive as long as the peer exists, so the engine retransmits nothing unless the peer asks for it. */
     bool lossless;
     /* Lossless links: minimum time in ns before an unresponsive peer counts as dead, even if the retry count allows
      * less. The link itself detects a dead peer earlier. 0: the retry count alone decides. */
@@ -101,12 +102,13 @@ struct soft_link {
                  size_t stride);
 
     /* (locked) Returns where the engine builds the next burst, whose first packet has `size` bytes, and stores in
-     * *limit how long the burst may become, at most SOFT_BURST_LONG. NULL: the link has no space, and has set `full`;
-     * it calls soft_link_drained() when there is space again. The callback itself is NULL if the engine builds bursts
-     * in its own memory. A link that has it carries the packets of one queue pair. */
+     * *limit the maximum length of the burst, at most SOFT_BURST_LONG. Returns NULL if the link has no space: it has
+     * set `full`, and calls soft_link_drained() when there is space again. The callback itself is NULL if the engine
+     * builds bursts in its own memory. A link with this callback carries the packets of one queue pair. */
     uint8_t *(*room)(struct soft_link *link, size_t size, size_t *limit);
     bool full;
-    /* A thread on another CPU reads the burst next, so the engine copies with non-temporal stores (copy_far). */
+    /* The next reader of the burst is on another CPU without a common cache, so the engine copies payload with
+     * non-temporal stores (copy_far). */
     bool far;
     struct soft_qp *waiter; /* the queue pair that found the link full */
 
@@ -115,7 +117,7 @@ struct soft_link {
      * queue pair. */
     bool carries_ack;
     uint32_t ack;
-    struct soft_qp *user; /* the queue pair whose path names this link; of several, the last one */
+    struct soft_qp *user; /* the queue pair whose path names this link; the last one if there are several */
 
     /*
      * (locked) For a link that sends payload directly from registered memory or files. gather() asks the link to send
@@ -140,47 +142,48 @@ struct soft_link {
 
 /* How the caller of a wire's receive() polls. */
 enum soft_poll_mode {
-    SOFT_POLLS_ONCE,  /* it may sleep next, or a packet has woken it */
-    SOFT_POLLS,       /* it polls in a loop, and arms a completion queue before it sleeps */
-    SOFT_POLLS_RESTS, /* it polls in a loop, and calls soft_stop_polling() before it sleeps */
+    SOFT_POLLS_ONCE,  /* the caller polls once: it may sleep next, or a packet has woken it */
+    SOFT_POLLS,       /* the caller polls in a loop, and arms a completion queue before it sleeps */
+    SOFT_POLLS_RESTS, /* the caller polls in a loop, and calls soft_stop_polling() before it sleeps */
 };
 
-/* The engine's callbacks to its environment. It belongs to the opener of the context and outlives the context. */
+/* The engine's callbacks to its environment. The struct belongs to the opener of the context and outlives the context.
+ * The context's lock guards its fields. */
 struct soft_wire {
-    struct soft_link *link; /* for paths that name no link */
+    struct soft_link *link; /* the link for paths that name none */
 
     enum soft_poll_mode poll_mode;
 
-    /* Set while packets that arrive wake no thread, because the last caller of receive() said that it would poll again.
-     * watch() ends this state; it is called before that caller sleeps, or by the service thread if the caller has not
-     * polled for a while. */
+    /* Set while packets that arrive wake no thread, because the last caller of receive() polls in a loop. watch() ends
+     * this state: it is called before that caller sleeps, or by the service thread if the caller has not polled for a
+     * while. */
     bool unwatched;
 
     /* Set by the engine during a step that posted work causes, if the thread that posted it will poll the context again
      * or call soft_stop_polling(): sent() may then hold packets back. */
     bool may_hold;
-    bool holds; /* Set by sent(): packets are held back, so sent() must be called again. */
+    bool holds; /* set by sent(): packets are held back, so sent() must be called again */
 
-    uint64_t grain; /* by how many ns calls of soft_timers(), and the peer's answers, may be late */
+    uint64_t grain; /* ns by which calls of soft_timers(), and the peer's answers, may be late */
 
     /* (locked) Passes packets that have arrived to soft_input() and returns their number. It processes a few bursts at
      * most, so that the lock is not held for long. NULL if the links call soft_input() on their own. */
     int (*receive)(struct soft_wire *wire, struct ibv_context *context);
 
-    /* (locked) The engine has finished a step in which it sent bursts, or which may end `holds`; the link may now wake
-     * the receivers. May be NULL. */
+    /* (locked) Called when the engine has finished a step in which it sent bursts, or which may end `holds`. The link
+     * may now wake the receivers. May be NULL. */
     void (*sent)(struct soft_wire *wire, struct ibv_context *context);
 
-    /* (locked) From now on packets wake a waiting thread again, also those that have arrived already. NULL if they
-     * always do. */
+    /* (locked) From now on packets wake a waiting thread again, including packets that have arrived already. NULL if
+     * packets always wake one. */
     void (*watch)(struct soft_wire *wire);
 
-    /* (locked) The application is driving the device: it polled a completion queue, waited for an event, or posted
-     * work. The service thread may therefore step aside. NULL if there is no service thread. */
+    /* (locked) Called when the application drives the device: it has polled a completion queue, waited for an event, or
+     * posted work. The service thread then need not drive it. NULL if there is no service thread. */
     void (*attended)(struct soft_wire *wire, struct ibv_context *context);
 
-    /* (locked) The application is about to sleep on a completion channel's descriptor that packets do not make
-     * readable, so another thread must process packets from now on. NULL if there is no such thread. */
+    /* (locked) Called when the application is about to sleep on a completion channel's descriptor that packets do not
+     * make readable, so that another thread must process packets from now on. NULL if there is no such thread. */
     void (*awaits)(struct soft_wire *wire, struct ibv_context *context);
 
     /* (locked) Called when the first queue pair of the context is created; the links open their sockets. Returns 0, or
@@ -192,26 +195,27 @@ struct soft_wire {
     int (*join)(struct soft_wire *wire, const union soft_addr *group);
     void (*leave)(struct soft_wire *wire, const union soft_addr *group);
 
-    /* (locked) A memory region is about to be deregistered: each link copies what it has not sent from there. May be
-     * NULL. */
+    /* (locked) Called when a memory region is about to be deregistered: each link copies the bytes that it has not sent
+     * from there. May be NULL. */
     void (*settle)(struct soft_wire *wire);
 };
 
 /* ---- A context ----------------------------------------------------------------------------- */
 
-/* Opens a context with its own objects and lock. NULL and errno if there is no memory or no random numbers. GUID, keys
- * and queue pair numbers are random, or derived from `seed` if it is not 0 (tests). */
+/* Opens a context with its own objects and lock. Returns NULL and errno if no memory or no random numbers are
+ * available. GUID, keys and queue pair numbers are random, or derived from `seed` if it is not 0 (tests). */
 struct ibv_context *soft_open(struct soft_wire *wire, struct soft_clock *clock, uint64_t seed);
 /* Creates the descriptor of the context's asynchronous events (async_fd, which verbs programs watch) unless it exists.
  * 0, or -1 and errno. */
 int soft_async_fd(struct ibv_context *context);
-/* Returns EBUSY while the context has objects. */
+/* Closes and frees a context. Returns 0, or EBUSY while the context has objects. */
 int soft_close(struct ibv_context *context);
 
 /* Queue pair numbers have 24 bits. 0 and 1 are for management, and the last is the multicast one. */
 #define SOFT_QPN_MIN 2
 #define SOFT_QPN_MAX 0xfffffe
 #define SOFT_GROUP_QPN 0xffffff /* the destination of each multicast packet */
+/* Returns true if the number is from SOFT_QPN_MIN to SOFT_QPN_MAX. */
 bool soft_is_qpn(uint32_t number);
 
 /*
@@ -223,44 +227,50 @@ bool soft_is_qpn(uint32_t number);
  */
 #define SOFT_LID_PORT 49152
 #define SOFT_LID_MAX 4094
-#define SOFT_LID_QPNS_BITS 12 /* the other bits of a queue pair number */
+#define SOFT_LID_QPNS_BITS 12 /* bits of a queue pair number that follow the LID */
 #define SOFT_GIDS 64          /* entries of the GID table */
 
+/* An entry of the GID table. */
 struct soft_gid {
     union ibv_gid gid;
     unsigned interface; /* index of the network interface */
 };
 
+/* The names of a context. */
 struct soft_names {
-    uint16_t lid;
+    uint16_t lid;     /* 0: the context has no names */
     uint64_t guid;    /* node GUID, network byte order */
-    enum ibv_mtu mtu; /* the largest MTU that the interfaces of all addresses can carry */
-    /* The context also receives at SOFT_UDP_PORT, and sends there to each peer that no LID identifies. */
+    enum ibv_mtu mtu; /* the largest path MTU that the interfaces of all addresses can carry */
+    /* The context also receives at SOFT_UDP_PORT, and sends to that port of each peer that no LID identifies. */
     bool roce;
     int gid_count;
     struct soft_gid gids[SOFT_GIDS];
 };
 
-/* Must be called before the context has any object. */
+/* Gives the context names. Must be called before the context has any object. */
 void soft_set_names(struct ibv_context *context, const struct soft_names *names);
-/* Fills in this host's addresses, the one that peers should use first; returns their number. */
+/* Fills in the GIDs of this host's addresses, first the one that peers should use; returns their number. */
 int soft_host_gids(struct soft_gid gids[SOFT_GIDS]);
 /* Returns the largest path MTU that the interfaces of all addresses can carry. `socket` may be any socket. */
 enum ibv_mtu soft_host_mtu(int socket, const struct soft_gid *gids, int count);
+/* Returns this host's node GUID, in network byte order. */
 uint64_t soft_host_guid(void);
+/* Sets *gid to the GID of an IP address; that of an IPv4 address is the IPv4-mapped IPv6 address. */
 void soft_gid_of(union ibv_gid *gid, const struct sockaddr *addr);
-/* Returns the index of a GID in the table, or -1. (locked) */
+/* Returns the index of a GID in the context's table, or -1. (locked) */
 int soft_gid_index(struct ibv_context *context, const union ibv_gid *gid);
-/* Like soft_gid_index(), but adds a GID that is not in the table, for addresses of this host that no interface lists,
- * as those in 127.0.0.0/8. -1: the table is full, or the context has no names. (not locked) */
+/* Like soft_gid_index(), but adds a GID that is not in the table: for addresses of this host that no interface lists,
+ * such as those in 127.0.0.0/8. Returns -1 if the table is full, or the context has no names. (not locked) */
 int soft_gid_enter(struct ibv_context *context, const union ibv_gid *gid);
 
-static inline in_port_t soft_port_of_lid(unsigned lid) /* network byte order */
+/* Returns the UDP port of a LID, in network byte order. */
+static inline in_port_t soft_port_of_lid(unsigned lid)
 {
     return htons((uint16_t)(SOFT_LID_PORT + lid));
 }
 
-static inline uint16_t soft_lid_of_port(in_port_t port) /* 0: the port of no LID */
+/* Returns the LID that has this UDP port (network byte order), or 0. */
+static inline uint16_t soft_lid_of_port(in_port_t port)
 {
     unsigned lid = ntohs(port) - SOFT_LID_PORT;
 
@@ -272,23 +282,25 @@ void soft_lock(struct ibv_context *context);
 bool soft_trylock(struct ibv_context *context);
 void soft_unlock(struct ibv_context *context);
 
-/* The thread that said that it would poll again sleeps now, or has not polled for a while: from now on packets wake a
- * waiting thread. (locked) */
+/* Called when a thread that polled in a loop is about to sleep, or has not polled for a while: from now on packets wake
+ * a waiting thread. (locked) */
 void soft_watch_again(struct ibv_context *context);
 
-/* Adds a descriptor (level-triggered, reading) to the epoll set of every completion channel of the context, present and
- * future, so that a packet wakes the application directly. 0 or an errno. (locked) */
+/* Adds a descriptor (level-triggered, EPOLLIN) to the wait set of each completion channel that the context has or will
+ * have, so that a packet wakes the application directly. 0 or an errno. (locked) */
 int soft_watch(struct ibv_context *context, int fd);
-void soft_unwatch(struct ibv_context *context, int fd); /* (locked) */
-/* True while a completion queue is armed whose user sleeps where packets do not wake it (see `awaits`). (any thread) */
+/* Removes the descriptor again. (locked) */
+void soft_unwatch(struct ibv_context *context, int fd);
+/* True while a completion queue is armed whose user sleeps where packets do not wake it (see `awaits`). Any thread may
+ * call this. */
 bool soft_is_awaited(struct ibv_context *context);
-/* True while a thread sleeps that is woken by packets and handles the timers. Advisory. (any thread) */
+/* True while a thread sleeps that packets wake, and that handles the timers. Advisory. Any thread may call this. */
 bool soft_is_slept_on(struct ibv_context *context);
 
 /* ---- What a link calls (locked) --------------------------------------------------------------- */
 
-/* Processes one packet, from the BTH on, without the trailer. path: where it came from (remote) and arrived (local).
- * Malformed packets are counted and dropped. */
+/* Processes one packet, from the BTH on, without the trailer. `path`: the packet's source (remote) and destination
+ * (local). Malformed packets are counted and dropped. */
 void soft_input(struct ibv_context *context, const struct soft_path *path, const uint8_t *packet,
                 size_t length);
 /* Like soft_input(), for a packet in memory that the sender can still change: the engine reads each byte once. */
@@ -302,52 +314,56 @@ void soft_input_shared(struct ibv_context *context, const struct soft_path *path
 #define SOFT_TARGETS 32        /* maximum number of memory segments for one payload */
 #define SOFT_TARGET_HEADERS 44 /* maximum bytes of a packet's headers */
 
+/* The destination of a payload. */
 struct soft_target {
-    uint32_t headers,
-        length;   /* Bytes of the packet's headers, and of the payload behind them without its pad. */
-    bool nofault; /* the pages may vanish (a truncated file): only the kernel may write there */
-    int count;
+    /* Bytes of the packet's headers; bytes of the payload behind them without its pad. */
+    uint32_t headers, length;
+    bool nofault; /* the memory may vanish (a truncated file): only fault-safe copies may write there */
+    int count;    /* segments in `memory` */
     struct iovec memory[SOFT_TARGETS]; /* `length` bytes in total */
 };
 
-/* `bytes`: the first SOFT_TARGET_HEADERS bytes of a packet of `length` bytes. True: *target says where its payload
- * goes. False: the engine has handled the packet, and the link drops its payload. */
+/* Finds the destination of a payload. `bytes`: the first SOFT_TARGET_HEADERS bytes of a packet of `length` bytes. True:
+ * *target is the destination. False: the engine has handled the packet, and the link drops the payload. */
 bool soft_input_target(struct ibv_context *context, const struct soft_path *path, const uint8_t *bytes,
                        size_t length, struct soft_target *target);
 /* Writes a part of the payload that begins at this offset. False: the memory has vanished. */
 bool soft_target_write(const struct soft_target *target, uint32_t offset, const uint8_t *from, uint32_t length);
-/* The payload has been received completely, or could not be written (`vanished`). */
+/* Called when the payload has been received completely, or could not be written (`vanished`). */
 void soft_input_placed(struct ibv_context *context, const struct soft_path *path, const uint8_t *bytes,
                        size_t length, bool vanished);
-/* An acknowledgement that came with a burst, to be processed after the packets of the burst: SOFT_ACKED and a PSN. */
+/* Processes an acknowledgement (SOFT_ACKED and a PSN) that has arrived with a burst. Called after the burst's packets
+ * were processed. */
 void soft_input_ack(struct soft_link *link, uint32_t ack);
-/* The link has space again; the next soft_flush() continues to send. */
+/* Called when the link has space again; the next soft_flush() continues to send. */
 void soft_link_drained(struct soft_link *link);
-/* The link can carry nothing any more: its queue pairs enter the error state. */
+/* Called when the link can carry nothing any more: its queue pairs enter the error state. */
 void soft_link_failed(struct ibv_context *context, const struct soft_link *link);
-/* The link can't send the payload of the request with this PSN, because a file has become shorter. Nothing behind it
- * can be sent: soft_link_failed() follows. */
+/* Called when the link can't send the payload of the request with this PSN, because a file has become shorter. The link
+ * can send nothing after that: it calls soft_link_failed() next. */
 void soft_link_vanished(const struct soft_link *link, uint64_t psn);
 /* Returns the number of queue pairs. */
 size_t soft_qps(struct ibv_context *context);
-/* After a batch of soft_input(): sends the acknowledgements that are due, and continues to send requests. */
+/* Called after a batch of soft_input(): sends the acknowledgements that are due, and continues to send requests. */
 void soft_flush(struct ibv_context *context);
-/* Returns when soft_timers() has something to do: a time of the clock, or NEVER_NS. */
+/* Returns the time (ns, of the clock) when soft_timers() must be called, or NEVER_NS; 0: at once. */
 uint64_t soft_deadline(struct ibv_context *context);
+/* Handles the timers that are due. */
 void soft_timers(struct ibv_context *context) __attribute__((noinline));
-/* The link has dropped packets that arrived at this local port (a full socket buffer), and has passed on all others.
- * The engine asks for the missing ones now instead of after a timeout. port: network byte order; 0: any port. */
+/* Called when the kernel has dropped packets for this local port (a full socket buffer), and the link has passed on all
+ * others. The engine asks for the missing packets now instead of after a timeout. `port`: network byte order; 0: any
+ * port. */
 void soft_overflow(struct ibv_context *context, in_port_t port);
-/* receive(), soft_timers() if due, and soft_flush(): what polling and waiting for events do. Returns the number of
- * packets received. */
+/* Drives the engine, when a thread polls or waits for events: calls receive(), soft_timers() if a timer is due, and
+ * soft_flush(). Returns the number of packets received. */
 int soft_progress(struct ibv_context *context);
 
 /* ---- What the connection manager calls -------------------------------------------------------- */
 
-/* Sets the path of a queue pair in RTR or an earlier state, in place of the one that modify_qp derived from the address
- * handle. */
+/* Sets the path of a queue pair in RTR or an earlier state, in place of the path that modify_qp derived from the
+ * address handle. */
 void soft_set_path(struct ibv_qp *qp, const struct soft_path *path);
-/* For a queue pair in RTS: the connection manager has measured a round trip of this many ns to the peer. */
+/* Passes on the round-trip time to the peer that the connection manager has measured, ns. The queue pair is in RTS. */
 void soft_set_round_trip(struct ibv_qp *qp, uint64_t round);
 
 /* Counters of a context, for tests and diagnostics. */
@@ -358,20 +374,25 @@ struct soft_counters {
     uint64_t probes; /* packets sent again before the ACK timer expired */
     uint64_t naks_sent, naks_received, rnr_naks_sent, rnr_naks_received;
     uint64_t duplicates; /* duplicate requests that the responder received */
-    uint64_t malformed;  /* Truncated, wrong version, unknown opcode, bad checksum, no such queue pair. */
-    uint64_t refused;    /* Wrong key, bounds, access or address, or a PSN too far from the expected one. */
-    uint64_t unready;    /* Messages without a posted receive, on transports without acknowledgements. */
-    uint64_t overflows;
-    uint64_t paced; /* pauses that a link's pace() asked for */
+    /* Packets that were dropped: truncated, wrong version, unknown opcode, bad checksum, no such queue pair. */
+    uint64_t malformed;
+    /* Packets that were refused: wrong key, bounds, access or address, or a PSN too far from the expected one. */
+    uint64_t refused;
+    uint64_t unready;   /* messages without a posted receive, on transports without acknowledgements */
+    uint64_t overflows; /* calls of soft_overflow() */
+    uint64_t paced;     /* pauses that a link's pace() asked for */
 };
+/* Copies the counters. */
 void soft_query_counters(struct ibv_context *context, struct soft_counters *counters);
-/* From now on the peer must name a valid key also in a WRITE of no bytes. Called before the peer is known. */
+/* From now on the peer must name a valid key even in a WRITE of no bytes. Called before the queue pair is connected. */
 void soft_check_every_key(struct ibv_qp *qp);
-uint64_t soft_query_retransmitted(struct ibv_qp *qp); /* Request packets that this queue pair has sent again. */
-const struct soft_counters *soft_counters_of(struct ibv_context *context); /* (locked) */
-/* True if the addresses themselves show that the packets between them travel over the loopback interface. */
+/* Returns how many request packets this queue pair has sent again. */
+uint64_t soft_query_retransmitted(struct ibv_qp *qp);
+/* Returns the context's counters. (locked) */
+const struct soft_counters *soft_counters_of(struct ibv_context *context);
+/* True if the addresses alone show that packets between them travel over the loopback interface. */
 bool soft_is_by_loopback(const union soft_addr *local, const union soft_addr *remote);
-/* The link dropped a packet before soft_input() saw it (bad ICRC, too short). (locked) */
+/* Called when the link has dropped a packet (bad ICRC, too short) without calling soft_input(). (locked) */
 void soft_count_malformed(struct ibv_context *context);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * xrc.h - extended reliable connections (XRC): each request names the shared receive queue that it is for, one of those
- * in the XRC domain of the receiving queue pair.
+ * xrc.h - extended reliable connections (XRC). Each request names a shared receive queue in the XRC domain of the
+ * receiving queue pair, from which the request takes its receive.
  */
 #ifndef SOFT_XRC_H
 #define SOFT_XRC_H
@@ -19,22 +19,26 @@ struct soft_srq;
 /* An XRC domain. Guarded by its context's lock. */
 struct soft_xrcd {
     struct ibv_xrcd ibv;
-    uint32_t comp_mask; /* `comp_mask` and `handle` are where rdma-core has them. */
+    uint32_t comp_mask; /* comp_mask and handle are where rdma-core has them */
     uint32_t handle;
-    unsigned users; /* queue pairs and shared receive queues */
-    unsigned opens; /* How often it was opened by its file; 1 without a file. */
+    unsigned users; /* queue pairs and shared receive queues in the domain */
+    unsigned opens; /* how often it was opened and not closed */
+    /* The domain was opened by a file, with this device and inode number. Later calls with this file open the same
+     * domain. */
     bool named;
-    dev_t device; /* `device` and `inode`: the file, if `named`. */
+    dev_t device;
     ino_t inode;
     LIST_HEAD(, soft_srq) srqs[SOFT_XRC_BUCKETS]; /* by number */
     LIST_ENTRY(soft_xrcd) link;
 };
 
-/* 0, or the errno for a call that names an invalid XRC domain. (locked) */
+/* All functions are called with the context's lock. */
+
+/* Returns 0, or the errno for a call that names an invalid XRC domain. */
 int soft_xrcd_check(const struct ibv_xrcd *xrcd);
-/* enter: gives the queue a number in the domain. leave: removes it, so that no queue pair takes receives from it any
- * more. (locked) */
+/* Adds the shared receive queue to the domain, and gives it a number. */
 void soft_xrc_enter(struct soft_xrcd *xrcd, struct soft_srq *srq);
+/* Removes the shared receive queue, so that no queue pair takes receives from it any more. */
 void soft_xrc_leave(struct soft_srq *srq);
 
 #endif

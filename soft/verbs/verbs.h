@@ -16,26 +16,27 @@
 struct poll_state;
 struct waitset;
 
-/* The only device. */
+/* Returns the only device, soft0. */
 struct ibv_device *soft_the_device(void);
+/* Returns true if the context is one of the software device. */
 bool soft_is_ours(const struct ibv_context *context);
-/* Each call opens a new context with names (wire.h). NULL and errno. */
+/* ibv_open_device(): opens a new context with names (wire.h). Returns NULL and errno on failure. */
 struct ibv_context *soft_open_device(void);
 int soft_close_device(struct ibv_context *context);
 
-/* Polls the completion queue of the channel that has an event: stores at most `room` completions in wc, and the queue
- * in *cq. While completions remain (*left) the event stays pending; otherwise the queue is armed again. Returns the
+/* Polls one completion queue of the channel that has an event: stores at most `room` completions in wc, and the queue
+ * in *cq. Sets *left if completions remain; the event then stays pending. Otherwise arms the queue again. Returns the
  * number of completions, or -1: no queue has an event. */
 int soft_harvest(struct ibv_comp_channel *channel, struct ibv_cq **cq, int room, struct ibv_wc *wc, bool *left);
-/* Polls all completion queues of the channel that have completions, for a caller that polls again soon or calls
- * soft_stop_polling(): stores at most `room` completions in wc. A queue that becomes empty is armed again. Returns the
- * number of completions. For contexts without names. */
+/* Polls all completion queues of the channel that have completions: stores at most `room` completions in wc, and arms
+ * the queues that become empty. Returns the number of completions. The caller must soon poll again or call
+ * soft_stop_polling(). For contexts without names. */
 int soft_poll_channel(struct ibv_comp_channel *channel, int room, struct ibv_wc *wc);
-/* Advisory data for and from the threads that poll the context (poll_state.h). */
+/* Returns the variables by which the device and the threads that poll the context inform each other (poll_state.h). */
 struct poll_state *soft_poll_state(struct ibv_context *context);
-/* The thread that polled will not poll again, so packets must wake a thread from now on. With `sleeps` it has handled its
- * completions and may sleep: sends delayed acknowledgements, and returns when the thread must call again because a timer
- * is due, ns; NEVER_NS: no timer runs. */
+/* Called by a thread that stops polling: from now on packets wake a waiting thread. With `sleeps` the thread has
+ * handled its completions and may sleep: sends delayed acknowledgements, and returns the time when the thread must poll
+ * again because a timer is due, ns; NEVER_NS: no timer runs. */
 uint64_t soft_stop_polling(struct ibv_context *context, bool sleeps);
 
 int soft_query_device(struct ibv_context *context, struct ibv_device_attr *attr);
@@ -70,7 +71,8 @@ int soft_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_w
 struct ibv_ah *soft_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port);
 
 struct ibv_comp_channel *soft_create_comp_channel(struct ibv_context *context);
-/* Without a descriptor, for a library that sleeps on its wait set. */
+/* Creates a channel without a descriptor, for a caller that sleeps on the channel's wait set, to which *waits is
+ * set. */
 struct ibv_comp_channel *soft_create_quiet_comp_channel(struct ibv_context *context, struct waitset **waits);
 int soft_destroy_comp_channel(struct ibv_comp_channel *channel);
 struct ibv_cq *soft_create_cq(struct ibv_context *context, int cqe, void *cq_context,
@@ -83,7 +85,7 @@ void soft_ack_async_event(struct ibv_async_event *event);
 int soft_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
 void soft_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);
 
-/* XRC domains belong to this context alone, also if a file names them. */
+/* An XRC domain belongs to this context alone, even if it was opened by a file: no other context can open it. */
 struct ibv_xrcd *soft_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr);
 int soft_close_xrcd(struct ibv_xrcd *xrcd);
 struct ibv_srq *soft_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr);
@@ -97,7 +99,7 @@ struct ibv_qp *soft_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 struct ibv_qp *soft_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
 struct ibv_qp_ex *soft_qp_to_qp_ex(struct ibv_qp *qp); /* NULL unless created with send_ops_flags */
 int soft_destroy_qp(struct ibv_qp *qp);
-/* For UD queue pairs: receive what is sent to the group on any of the host's networks. */
+/* For UD queue pairs, which then receive the packets that are sent to the group on any of the host's networks. */
 int soft_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 int soft_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 int soft_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
@@ -105,7 +107,8 @@ int soft_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, st
 
 const char *soft_wc_status_str(enum ibv_wc_status status);
 
-/* Copies a struct to a caller that knows `room` bytes of it; a newer caller's further bytes are zeroed. */
+/* Copies a struct of `size` bytes to a caller whose struct has `room` bytes. If the caller's struct is longer, its
+ * other bytes become 0. */
 static inline void soft_give(void *to, size_t room, const void *from, size_t size)
 {
     memset(to, 0, room);

@@ -5,8 +5,8 @@
  *
  * Each datagram is one packet: BTH, DETH and a management datagram (MAD) of 256 bytes. They arrive at a separate
  * socket, so this code sees no packets of other queue pairs and does not need the context's lock. All processes that
- * use the port share that socket (roce_port.h); any of them may receive a given packet. Each process sends from a
- * socket that it does not share, which gets the ICMP errors for hosts where no process has the port.
+ * use the port share that socket (roce_port.h), and any of them may receive a given packet. Each process sends from a
+ * separate socket, which gets the ICMP errors of hosts where no process has the port.
  */
 #ifndef SOFT_QP1_H
 #define SOFT_QP1_H
@@ -26,11 +26,11 @@ struct roce_table;
 
 /* Owned by struct ib_port, and guarded by its lock. */
 struct qp1 {
-    unsigned share;           /* of struct roce_port */
-    struct roce_table *table; /* of struct roce_port; or NULL */
-    int fds[2];               /* shared receiving sockets, IPv4 and IPv6; -1: no IPv6; owned by roce_port */
-    int out[2];               /* sending sockets; -1: no IPv6 */
-    in_port_t out_port[2];
+    unsigned share;           /* copied from struct roce_port */
+    struct roce_table *table; /* copied from struct roce_port; or NULL */
+    int fds[2];            /* shared receiving sockets, IPv4 and IPv6; -1: no IPv6; owned by struct roce_port */
+    int out[2];            /* sending sockets, IPv4 and IPv6; -1: no IPv6 */
+    in_port_t out_port[2]; /* their UDP ports, network byte order */
     struct icrc_ids ids;
     uint32_t psn; /* of the next packet that is sent */
 };
@@ -45,13 +45,13 @@ void qp1_send(struct qp1 *qp1, const struct soft_path *path, const uint8_t mad[Q
  * there is none. */
 int qp1_receive(struct qp1 *qp1, int family, struct soft_path *path, uint8_t mad[QP1_MAD]);
 
-/* The next datagram sent here for which a host reported that no process has the port; path->local is not known. 1; 0:
- * another error; -1: there is none. */
+/* Returns the next datagram that was sent by this process and for which a host has reported that no process has the
+ * port; path->local is not known. 1; 0: another error was reported; -1: there is no report. */
 int qp1_refused(struct qp1 *qp1, int family, struct soft_path *path, uint8_t mad[QP1_MAD]);
 
 /* Builds a packet, from the BTH on and without the ICRC. */
 void qp1_write(uint8_t packet[QP1_PACKET], uint32_t psn, const uint8_t mad[QP1_MAD]);
-/* The MAD in a packet; NULL: the packet is invalid. */
+/* Returns the MAD in a packet, or NULL if the packet is invalid. */
 const uint8_t *qp1_read(const uint8_t *packet, size_t length);
 
 #endif

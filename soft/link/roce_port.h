@@ -24,27 +24,31 @@
 #include <stddef.h>
 #include "roce_table.h"
 
-#define ROCE_SHARES 16       /* a power of two: contexts of a user and network namespace */
+#define ROCE_SHARES 16       /* maximum contexts of a user and network namespace at the port; a power of two */
 #define ROCE_QP1 ROCE_SHARES /* index of the socket of queue pair 1 */
 #define ROCE_SOCKETS (ROCE_SHARES + 1)
-/* How long a joining process waits for another, which may get little CPU time. */
+/* How long a joining process waits for an answer of another process, which may get little CPU time. */
 #define ROCE_PATIENCE_MS 5000
 
 enum roce_family { ROCE_IPV4, ROCE_IPV6, ROCE_FAMILIES };
 
-/* One context's part in the port. Owned by its struct udp; guarded by the context's lock. */
+/* One context's share of the port. Owned by its struct udp; guarded by the context's lock. */
 struct roce_port {
-    unsigned share;                       /* the context's LID modulo ROCE_SHARES: packets to its queue pairs */
-    int listener;                         /* listening unix socket: readable when a process wants to join */
-    int fds[ROCE_SOCKETS][ROCE_FAMILIES]; /* of all shares; -1: a host without IPv6 */
-    int memory;                           /* descriptor of the table; -1: none */
-    struct roce_table *table;             /* shared by all; NULL: the first process had none */
+    /* Index of the share that gets the packets for the context's queue pairs: its LID modulo ROCE_SHARES. */
+    unsigned share;
+    int listener; /* listening unix socket: readable when a process wants to join */
+    int fds[ROCE_SOCKETS]
+           [ROCE_FAMILIES]; /* sockets of all shares, and of queue pair 1; -1: the host has no IPv6 */
+    int memory;             /* descriptor of the table; -1: none */
+    /* The table that all processes of the port share; NULL: the process that opened the port could not make one. */
+    struct roce_table *table;
 };
 
 /* Joins the processes that share the port, or opens it. NULL and errno: EADDRINUSE, another program has the port;
  * EUSERS, all shares are taken; EPERM, another user has taken their names; ETIMEDOUT, the process that has the port
  * does not answer. May block, up to ROCE_PATIENCE_MS for each step. */
 struct roce_port *roce_port_join(void);
+/* Gives the share up, and frees the struct. */
 void roce_port_leave(struct roce_port *roce);
 /* Accepts one process that wants to join and sends it the sockets. Does not block. */
 void roce_port_answer(struct roce_port *roce);

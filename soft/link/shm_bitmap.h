@@ -14,12 +14,13 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define SHM_SLOTS 16384
+#define SHM_SLOTS 16384 /* bits of a bitmap: maximum number of peers with a slot */
 
 /* The bitmap, mapped by the context and by its peers. */
 struct shm_bitmap {
-    /* One bit for each word of `calls` that has a bit set. Set after that bit, and cleared before it. Both are set with
-     * release, which pairs with the acquire exchanges of shm_bitmap_take(). */
+    /* sums: one bit for each word of `calls` that is not 0; set after that word, and cleared before it. calls: one bit
+     * for each slot. The bits of both are set with release, which pairs with the acquire exchanges of
+     * shm_bitmap_take(). */
     _Alignas(64) _Atomic uint64_t sums[SHM_SLOTS / 64 / 64];
     _Alignas(64) _Atomic uint64_t calls[SHM_SLOTS / 64];
 };
@@ -30,20 +31,21 @@ struct shm_peer;
 struct shm_slots {
     struct shm_bitmap *bitmap;
     int memory; /* descriptor of the bitmap, sent to each new peer */
-    /* References: the context's, and one for each slot in use. acq_rel when one is dropped, so that the thread that
-     * drops the last one sees what all others have done. */
+    /* References: one of the context, and one for each slot in use. Dropping one is acq_rel and pairs with the other
+     * drops: the thread that drops the last reference sees the stores of all others before their drops. */
     atomic_uint users;
     /* One bit for each slot in use. Relaxed, pairs with nothing: the compare-exchange only makes the slot unique. */
     _Atomic uint64_t reserved[SHM_SLOTS / 64];
     struct shm_peer *slot_owner[SHM_SLOTS]; /* the peer in each slot, or NULL; guarded by the context's lock */
 };
 
-/* New slots with a new bitmap. NULL and errno. */
+/* Makes slots with a new bitmap. Returns NULL and errno on failure. */
 struct shm_slots *shm_slots_new(void);
 /* Drops the context's reference. */
 void shm_slots_leave(struct shm_slots *slots);
 /* Returns a free slot, which is then in use; -1 and EUSERS: all are in use. */
 int shm_slot_reserve(struct shm_slots *slots);
+/* Frees a slot. */
 void shm_slot_give_back(struct shm_slots *slots, int slot);
 /* Calls `each` for each slot in use. */
 void shm_slots_each(struct shm_slots *slots, void (*each)(void *arg, unsigned slot), void *arg);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * shm_wakefd.h - the eventfds that wake the peers ("wakefds"); each peer sends its own over a unix socket
- * (shm_setup.h).
+ * shm_wakefd.h - the eventfds that wake the peers ("wakefds"). Each peer sends a descriptor of its eventfd over a unix
+ * socket (shm_setup.h).
  *
  * A context has one eventfd for all of its peers, so each connection between the same two contexts receives a
  * descriptor of the same eventfd. This module keeps one descriptor of each eventfd, with a count of the peers that use
@@ -14,15 +14,15 @@
 #include <sys/queue.h>
 
 struct shm_wakefd {
-    int fd;
+    int fd;         /* the descriptor that this process keeps */
     int number;     /* the number that the kernel gave the eventfd; -1: not known */
-    unsigned users; /* guarded, like the list entry, by a lock in shm_wakefd.c */
+    unsigned users; /* peers that use it; guarded, like the list entry, by a lock in shm_wakefd.c */
     LIST_ENTRY(shm_wakefd) wakefds;
 };
 
 /* Takes over a descriptor that a peer sent as its eventfd: keeps it, or closes it if the eventfd is known already.
- * Returns the eventfd with one more user. NULL and errno: the descriptor stays the caller's; EPROTO: it is no
- * nonblocking eventfd. */
+ * Returns the eventfd with one more user. On failure returns NULL and errno, and the caller still owns the descriptor;
+ * EPROTO: it is not a nonblocking eventfd. */
 struct shm_wakefd *shm_wakefd_take(int fd);
 /* Drops one user; the last one closes the descriptor and frees the struct. */
 void shm_wakefd_give_back(struct shm_wakefd *wakefd);

@@ -83,6 +83,15 @@ void xs_log(const char *format, ...)
     va_end(arguments);
 }
 
+void xs_warn(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    print_message("", format, arguments);
+    va_end(arguments);
+}
+
 int xs_refuse(int error, const char *format, ...)
 {
     va_list arguments;

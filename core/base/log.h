@@ -14,6 +14,10 @@
  * errno. */
 void xs_log(const char *format, ...) __attribute__((cold, format(printf, 1, 2)));
 
+/* Writes a line whether the environment sets EXS_DEBUG or not: what the user or the administrator has to know. Keeps
+ * errno. */
+void xs_warn(const char *format, ...) __attribute__((cold, format(printf, 1, 2)));
+
 /* Reports a mistake of the program (EXS_CHECK), whether EXS_DEBUG is set or not. With EXS_CHECK=abort it aborts the
  * process. */
 void xs_misused(const char *format, ...) __attribute__((cold, format(printf, 1, 2)));

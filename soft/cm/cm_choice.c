@@ -4,8 +4,8 @@
  * InfiniBand's connection manager if the host was found to answer only by that, which is cached for HOSTS hosts.
  */
 #include <arpa/inet.h>
-#include <stdio.h>
 #include <string.h>
+#include "core/base/log.h"
 #include "core/base/settings.h"
 #include "soft/lock.h"
 #include "cm_id.h"
@@ -83,6 +83,6 @@ void cm_choice_tell(const struct cm_id *id, const char *because)
     inet_ntop(host.sa.sa_family,
               host.sa.sa_family == AF_INET ? (void *)&host.in.sin_addr : (void *)&host.in6.sin6_addr, text,
               sizeof text);
-    fprintf(stderr, "exs: asking %s port %d by %s because %s\n", text, ntohs(host.in.sin_port),
-            id->transport == &cm_ib ? "InfiniBand's connection manager" : "TCP", because);
+    xs_log("asking %s port %d by %s because %s", text, ntohs(host.in.sin_port),
+           id->transport == &cm_ib ? "InfiniBand's connection manager" : "TCP", because);
 }

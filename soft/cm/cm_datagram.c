@@ -7,10 +7,10 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "core/base/log.h"
 #include "core/base/settings.h"
 #include "cm_id.h"
 #include "cm_number.h"
@@ -48,9 +48,8 @@ static void report_stranger(in_port_t number, in_port_t slot)
     uid_t owner;
 
     if (settings()->debug && cm_number_find_owner(slot, &owner) && owner != 0 && owner != geteuid())
-        fprintf(stderr,
-                "exs: user %u listens at TCP port %d, where clients ask for number %d, too: see ss -tlp\n",
-                (unsigned)owner, ntohs(slot), ntohs(number));
+        xs_log("user %u listens at TCP port %d, where clients ask for number %d, too: see ss -tlp",
+               (unsigned)owner, ntohs(slot), ntohs(number));
 }
 
 static int sit_down(struct cm_id *id, const union soft_addr *addr)
@@ -123,10 +122,8 @@ int cm_datagram_question(struct cm_id *id, const struct rdma_conn_param *param)
 bool cm_datagram_take_claim(struct cm_id *id)
 {
     if (id->claim != NULL) {
-        if (settings()->debug)
-            fprintf(stderr,
-                    "exs: datagrams to number %d are not sent because two programs of that host claim it\n",
-                    ntohs(id->own.asked));
+        xs_log("datagrams to number %d are not sent because two programs of that host claim it",
+               ntohs(id->own.asked));
         cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, -EADDRINUSE);
         return false;
     }

@@ -6,11 +6,11 @@
  */
 #include <arpa/inet.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include "core/base/clock.h"
 #include "core/base/fds.h"
+#include "core/base/log.h"
 #include "core/base/settings.h"
 #include "cm_id.h"
 
@@ -194,9 +194,8 @@ static void log_link(const struct cm_id *id, const char *link)
         why = (struct shm_refusal){id->own.type == CM_REQ ? "the peer takes no packets by TCP"
                                                           : "the peer offers no packets by TCP",
                                    0};
-    fprintf(stderr, "exs: connection to %s port %d goes by %s because %s%s%s\n", host,
-            ntohs(remote.in.sin_port), link, why.what, why.error != 0 ? ": " : "",
-            why.error != 0 ? strerror(why.error) : "");
+    xs_log("connection to %s port %d goes by %s because %s%s%s", host, ntohs(remote.in.sin_port), link,
+           why.what, why.error != 0 ? ": " : "", why.error != 0 ? strerror(why.error) : "");
 }
 
 /* The connection's TCP socket carries its packets. id->tcp may exist from an earlier attempt to accept. */

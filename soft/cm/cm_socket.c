@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* cm_socket.c - the TCP sockets of connections: options, addresses, and the path MTU of their route. */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include "core/base/clock.h"
 #include "core/base/fds.h"
+#include "core/base/log.h"
 #include "core/base/settings.h"
 #include "cm_id.h"
 
@@ -30,9 +30,7 @@ int cm_socket_open(sa_family_t family, bool af_only)
     if (*settings()->congestion == 0 || fds_set_congestion(fd, settings()->congestion) == 0)
         return fd;
     error = errno;
-    if (settings()->debug)
-        fprintf(stderr, "exs: EXS_TCP_CONGESTION=%s is unavailable: %s\n", settings()->congestion,
-                strerror(error));
+    xs_log("EXS_TCP_CONGESTION=%s is unavailable: %s", settings()->congestion, strerror(error));
     fds_close(fd);
     errno = error;
     return -1;

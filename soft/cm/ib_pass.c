@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include "core/base/fds.h"
-#include "core/base/settings.h"
+#include "core/base/log.h"
 #include "soft/link/shm_pass.h"
 #include "soft/link/slow_close.h"
 #include "ib_pass.h"
@@ -178,9 +178,8 @@ static int why_taken(const struct ib_pass_name *name)
         slow_close(fd);
     else if (fd != -1)
         close_socket(fd);
-    if (foreign && settings()->debug)
-        fprintf(stderr, "exs: another user has the name @%s, which programs of this one need: see ss -xlp\n",
-                name->text);
+    if (foreign)
+        xs_log("another user has the name @%s, which programs of this one need: see ss -xlp", name->text);
     return foreign ? EPERM : EADDRINUSE;
 }
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* shm.c - sending and receiving packets through the rings of a context's peers, and the wake-ups between them. */
-#include <stdio.h>
 #include "core/base/copy.h"
 #include "core/base/fds.h"
-#include "core/base/settings.h"
+#include "core/base/log.h"
 #include "shm.h"
 
 #define UNNOTIFIED_MAX 262144          /* bytes that are put into a ring before its sleeping peer is woken */
@@ -238,10 +237,9 @@ static void give_up(struct shm_peer *peer)
     if ((!peer->in.broken && !peer->out.broken) || peer->failed)
         return;
     peer->failed = peer->in.broken = peer->out.broken = true;
-    if (settings()->debug)
-        fprintf(stderr, "exs: closing a connection: %s\n",
-                peer->out.has_no_memory ? "the kernel has no memory for its shared memory"
-                                        : "the peer has written an invalid value to shared memory");
+    xs_log("closing a connection: %s", peer->out.has_no_memory
+                                           ? "the kernel has no memory for its shared memory"
+                                           : "the peer has written an invalid value to shared memory");
     soft_link_failed(peer->shm->context, &peer->link);
 }
 

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "core/base/fds.h"
+#include "core/base/log.h"
 #include "shm_pass.h"
 #include "slow_close.h"
 
@@ -53,11 +54,10 @@ static void report_foreign(const char *what, uid_t owner)
     static atomic_flag reported = ATOMIC_FLAG_INIT; /* orders nothing else: pairs with nothing */
 
     if (!atomic_flag_test_and_set_explicit(&reported, memory_order_relaxed))
-        fprintf(stderr,
-                "exs: user %u has taken %s, where programs of user %u meet to share memory: they use other "
-                "names, or "
-                "TCP where there is none\n",
-                (unsigned)owner, what, (unsigned)geteuid());
+        xs_warn(
+            "user %u has taken %s, where programs of user %u meet to share memory: they use other names, or "
+            "TCP where there is none",
+            (unsigned)owner, what, (unsigned)geteuid());
 }
 
 /* Whether the directory belongs to this user and no other user can write it. Reports it if another user owns it. No

@@ -3,13 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include "core/base/fds.h"
+#include "core/base/log.h"
 #include "core/base/settings.h"
 #include "shm_setup.h"
 #include "shm_pass.h"
@@ -111,8 +111,7 @@ struct shm_setup *shm_setup_open(const union soft_addr *local)
         return NULL;
     if (shm_listeners_open(setup->listeners, local) > 0)
         return setup;
-    if (settings()->debug || errno == EADDRINUSE)
-        fprintf(stderr, "exs: this listener cannot offer shared memory: %s\n", strerror(errno));
+    (errno == EADDRINUSE ? xs_warn : xs_log)("this listener cannot offer shared memory: %s", strerror(errno));
     free(setup);
     return NULL;
 }

@@ -2,7 +2,6 @@
 /* tcp_peer.c - a connection of the tcp link, from the handshake until its socket is closed. See tcp.h. */
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <netinet/in.h>
@@ -10,7 +9,7 @@
 #include <sys/socket.h>
 #include "core/base/fds.h"
 #include "core/base/pages.h"
-#include "core/base/settings.h"
+#include "core/base/log.h"
 #include "tcp.h"
 #include "tcp_frame.h"
 
@@ -254,9 +253,8 @@ void tcp_fail(struct tcp_peer *peer, const char *why, int error)
 {
     if (peer->failed && peer->ended)
         return;
-    if (settings()->debug)
-        fprintf(stderr, "exs: a connection by tcp is broken because %s%s%s\n", why, error != 0 ? ": " : "",
-                error != 0 ? strerror(error) : "");
+    xs_log("a connection by tcp is broken because %s%s%s", why, error != 0 ? ": " : "",
+           error != 0 ? strerror(error) : "");
     peer->failed = peer->ended = true;
     tcp_drop_pieces(peer, peer->out.count - peer->out.first);
     peer->blocked = false;

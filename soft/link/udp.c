@@ -2,11 +2,11 @@
 /* udp.c - creates and frees a UDP link; opens the sockets at the port of a context's LID, and at RoCE's port. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <unistd.h>
 #include "core/base/fds.h"
+#include "core/base/log.h"
 #include "core/base/pages.h"
 #include "core/base/settings.h"
 #include "roce_port.h"
@@ -123,9 +123,8 @@ static int join_roce(struct udp *udp)
         return 0;
     error = errno;
     roce_port_explain(error, why, sizeof why);
-    if (settings()->roce_needed || settings()->debug)
-        fprintf(stderr, "exs: UDP port %d, which EXS_ROCE=%s asks for, is unavailable: %s\n", SOFT_UDP_PORT,
-                settings()->roce, why);
+    (settings()->roce_needed ? xs_warn : xs_log)("UDP port %d, which EXS_ROCE=%s asks for, is unavailable: %s",
+                                                 SOFT_UDP_PORT, settings()->roce, why);
     return settings()->roce_needed ? error : 0;
 }
 

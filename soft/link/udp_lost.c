@@ -7,8 +7,7 @@
  */
 #include <inttypes.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include "core/base/settings.h"
+#include "core/base/log.h"
 #include "udp.h"
 
 /* The losses of closed links; at exit, of all links. Only counters: they pair with nothing. */
@@ -38,15 +37,10 @@ void udp_lost_add(const struct udp_lost *lost)
 
 void udp_lost_tell(void)
 {
-    if (!settings()->debug)
-        return;
     if (bursts > 0)
-        fprintf(stderr,
-                "exs: %" PRIu64 " bursts of packets found no room in a socket's buffer of %zu bytes: raise "
-                "net.core.rmem_max, or let fewer peers send at once\n",
-                bursts, buffer);
+        xs_log("%" PRIu64 " bursts of packets found no room in a socket's buffer of %zu bytes: raise "
+               "net.core.rmem_max, or let fewer peers send at once",
+               bursts, buffer);
     if (messages > 0)
-        fprintf(stderr,
-                "exs: %" PRIu64 " messages of unreliable peers found no receive posted: post more of them\n",
-                messages);
+        xs_log("%" PRIu64 " messages of unreliable peers found no receive posted: post more of them", messages);
 }

@@ -17,12 +17,12 @@
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include "core/base/clock.h"
 #include "core/base/fds.h"
+#include "core/base/log.h"
 #include "udp.h"
 
 #define PAUSE_NS UINT64_C(100000)       /* until the kernel is asked again */
@@ -210,10 +210,8 @@ static void report_unpaced(const union soft_addr *remote)
         inet_ntop(AF_INET, &remote->in.sin_addr, text, sizeof text);
     else
         inet_ntop(AF_INET6, &remote->in6.sin6_addr, text, sizeof text);
-    fprintf(stderr,
-            "exs: datagrams and unreliable connections to %s are sent without congestion control, and can take "
-            "all of "
-            "the network's bandwidth: limit the rate in the program, or by tc(8)\n",
+    xs_warn("datagrams and unreliable connections to %s are sent without congestion control, and can take all "
+            "of the network's bandwidth: limit the rate in the program, or by tc(8)",
             text);
 }
 

@@ -3,13 +3,12 @@
  * passes them to the engine. */
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <netinet/udp.h>
 #include <sys/socket.h>
 #include "core/base/clock.h"
-#include "core/base/settings.h"
+#include "core/base/log.h"
 #include "roce_port.h"
 #include "udp.h"
 
@@ -132,9 +131,8 @@ static bool is_for_good(int error)
 /* The socket can't receive any more: fails the link's connections immediately, rather than by their timeouts. */
 static __attribute__((cold)) void fail_link(struct udp *udp, struct udp_socket *socket, int error)
 {
-    if (settings()->debug && !socket->failed)
-        fprintf(stderr, "exs: packets can't be received any more, so connections end: recvmsg: %s\n",
-                strerror(error));
+    if (!socket->failed)
+        xs_log("packets can't be received any more, so connections end: recvmsg: %s", strerror(error));
     socket->failed = true;
     soft_link_failed(udp->context, NULL);
 }

@@ -7,12 +7,12 @@
  * called with this context, jump through a private part, which here contains a function that refuses the call.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "soft/engine/engine.h"
 #include "soft/engine/group.h"
 #include "verbs.h"
+#include "core/base/log.h"
 #include "core/base/random.h"
 #include "soft/lock.h"
 
@@ -41,8 +41,8 @@ struct ibv_device *soft_the_device(void)
 
 static void refuse_call(void)
 {
-    fprintf(stderr, "exs: a libibverbs call was made on the software RDMA device: "
-                    "call through EXS's device table, or run the program under exs-soft-run\n");
+    xs_warn("a libibverbs call was made on the software RDMA device: call through EXS's device table, or run "
+            "the program under exs-soft-run");
     abort();
 }
 

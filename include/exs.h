@@ -282,6 +282,53 @@ typedef struct exs_acceptaddr { /* [ES-API] type, fields ours: one for each conn
  * the program, and each library in it that uses EXS, call exs_init and exs_fini without regard to the others.
  * Until it has succeeded every other call fails with EPERM; in a forked child with ECHILD. */
 int exs_init(int version);
+
+/* Values of numbers in exs_config_t */
+#define EXS_CONFIG_OFF (-1) /* [ours] The variable's 0. A field that is 0 leaves the default. */
+#define EXS_CHECK_ABORT 2   /* [ours] exs_check: the first misuse aborts the program. */
+
+/* [ours] The level of a line of the log: the smallest exs_debug with which it is written. */
+enum {
+    EXS_LOG_ALWAYS, /* what EXS_CHECK reports, and what the administrator has to know */
+    EXS_LOG_DEBUG,  /* what failed, and why */
+    EXS_LOG_TRACE   /* each operation: its start and its end */
+};
+
+/* [ours] What exs_init_config sets. A field that is 0 or NULL leaves the default. Each field but the log and the limits
+ * has the values of an environment variable, which exs(7) describes and which takes precedence where it is set, except
+ * in a program that has more rights than the user who started it. */
+typedef struct exs_config {
+    size_t exs_size;                /* of this struct, bytes: EXS_CONFIG_INIT sets it */
+    const char *exs_device;         /* EXS_DEVICE; the strings are the caller's again on return */
+    const char *exs_link;           /* EXS_LINK */
+    const char *exs_tcp_congestion; /* EXS_TCP_CONGESTION */
+    const char *exs_roce;           /* EXS_ROCE */
+    /* This function gets each line of the log, which else goes to standard error, without "exs: " and the line's end.
+     * Any thread may call it, threads of the library, too, one at a time, until exs_fini has returned. It must not call
+     * this library. */
+    void (*exs_log)(void *context, int level, const char *text);
+    void *exs_log_context;
+    int exs_spin_us;   /* EXS_SPIN, microseconds, 1 to EXS_WAIT_US_MAX, or EXS_CONFIG_OFF */
+    int exs_map;       /* EXS_MAP: 1 or EXS_CONFIG_OFF */
+    int exs_immediate; /* EXS_IMMEDIATE: 1 or EXS_CONFIG_OFF */
+    int exs_debug;     /* EXS_DEBUG: 1 or 2 */
+    int exs_check;     /* EXS_CHECK: 1 or EXS_CHECK_ABORT */
+    int exs_rcvbuf;    /* SO_RCVBUF of new STREAM sockets, bytes; see exs_setsockopt */
+    int exs_sndbuf;    /* SO_SNDBUF of new sockets, bytes */
+    int exs_half_open; /* the most connections of one listener that peers have begun and not established */
+    uint64_t
+        exs_ring_bytes; /* the most that receive buffers of the process that grow may have together, bytes */
+} exs_config_t;
+
+#define EXS_CONFIG_INIT                                                                                        \
+    {                                                                                                          \
+        sizeof(exs_config_t), NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0                    \
+    }
+
+/* [ours] Like exs_init, with a configuration, which may be NULL. The struct may be of an older or of a newer version: see
+ * exs_size. Where the library is in use already, a field that is set and has another value there is EALREADY; else the
+ * call counts. ENOTSUP, EINVAL, ENODEV. */
+int exs_init_config(int version, const exs_config_t *config);
 /* [ours] Once for each exs_init that succeeded. The last one ends the use of the library: from
  * then on every call fails with EPERM, until exs_init. EBUSY, and nothing changes: it would be the last one,
  * and there are sockets, queues or registered memory. */

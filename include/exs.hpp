@@ -188,7 +188,7 @@ template <typename Value, void (*Close)(Value) noexcept> class unique
 
 /* ---- The library ----------------------------------------------------------------------- */
 
-/* exs_init, and exs_fini in the destructor. Both count: each part of a program may have its own. */
+/* exs_init, or exs_init_config, and exs_fini in the destructor. Both count: each part of a program may have its own. */
 class library
 {
   public:
@@ -198,10 +198,19 @@ class library
         detail::check(exs_init(EXS_VERSION));
         started_ = true;
     }
+    explicit library(const exs_config_t &config)
+    {
+        detail::check(exs_init_config(EXS_VERSION, &config));
+        started_ = true;
+    }
 #endif
     explicit library(std::error_code &ec) noexcept
     {
         started_ = detail::check(exs_init(EXS_VERSION), ec) == 0;
+    }
+    library(const exs_config_t &config, std::error_code &ec) noexcept
+    {
+        started_ = detail::check(exs_init_config(EXS_VERSION, &config), ec) == 0;
     }
     library(const library &) = delete;
     library &operator=(const library &) = delete;

@@ -59,6 +59,8 @@ ffi.cdef("""
     typedef void *exs_ahandle_t;
 
     #define EXS_VERSION ...
+    #define EXS_CONFIG_OFF ...
+    #define EXS_CHECK_ABORT ...
     #define EXS_BLOCK ...
     #define EXS_BIGFILE ...
     #define EXS_MULTISHOT ...
@@ -72,7 +74,15 @@ ffi.cdef("""
     typedef struct { int exs_socket; exs_ahandle_t exs_ahandle; ...; } exs_acceptaddr_t;
     typedef struct { int exs_evt_type; int exs_evt_errno; int exs_evt_socket; exs_ahandle_t exs_evt_ahandle; ...; } exs_event_t;
 
-    int exs_init(int version);
+    typedef struct {
+        size_t exs_size;
+        const char *exs_device; const char *exs_link; const char *exs_tcp_congestion; const char *exs_roce;
+        int exs_spin_us; int exs_map; int exs_immediate; int exs_debug; int exs_check;
+        int exs_rcvbuf; int exs_sndbuf; int exs_half_open; uint64_t exs_ring_bytes;
+        ...;
+    } exs_config_t;
+
+    int exs_init_config(int version, const exs_config_t *config);
     const char *exs_version_string(void);
     const char *exs_errmsg(void);
     ssize_t exs_event_result(const exs_event_t *event);

@@ -62,6 +62,7 @@
     GROUP(qprepare)                                                                                            \
     GROUP(strevent)                                                                                            \
     GROUP(version_string)                                                                                      \
+    GROUP(init_config)                                                                                         \
     GROUP(errmsg)                                                                                              \
     GROUP(fini)
 

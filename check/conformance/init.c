@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* init.c - tests of exs_init (5.2.3), exs_fini, which is not in the thesis, and exs_socket (5.3.11). */
 #include <fcntl.h>
+#include <stddef.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include "bodies.h"
 
@@ -61,6 +63,141 @@ static const struct row init_rows[] = {
 };
 static const char *const init_needs[] = {NULL};
 const struct group group_init = {"exs_init", "5.2.3", init_needs, ROWS(init_rows)};
+
+/* ---- exs_init_config ------------------------------------------------------------------------------------- */
+
+static void config_none(struct trial *trial)
+{
+    outcome(trial, exs_init_config(EXS_VERSION, NULL));
+    require(trial, initialized(), "the library is not initialized");
+}
+
+static void config_version(struct trial *trial)
+{
+    outcome(trial, exs_init_config(EXS_VERSION + 1, NULL));
+    require(trial, !initialized(), "the library is initialized in spite of the error");
+}
+
+static void config_again(struct trial *trial)
+{
+    ok_init(trial);
+    outcome(trial, exs_init_config(EXS_VERSION, &(exs_config_t)EXS_CONFIG_INIT));
+    require(trial, exs_fini() == 0 && initialized(), "it does not count");
+}
+
+static void config_forked(struct trial *trial)
+{
+    exs_config_t config = EXS_CONFIG_INIT;
+
+    ok_init(trial);
+    in_child(trial);
+    config.exs_rcvbuf = 5000;
+    outcome(trial, exs_init_config(EXS_VERSION, &config));
+    require(trial, initialized(), "the library is not initialized");
+}
+
+/* The receive buffer of a new socket shows whether a configuration is used. */
+static void require_buffer(struct trial *trial, int bytes)
+{
+    int fd = exs_socket(PF_INET, SOCK_STREAM, 0), value = -1;
+
+    require(trial, exs_getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &value, &(socklen_t){sizeof(value)}) == 0,
+            "exs_getsockopt failed");
+    require(trial, value == bytes, "the socket has another receive buffer");
+}
+
+static void config_field(struct trial *trial)
+{
+    exs_config_t config = EXS_CONFIG_INIT;
+
+    config.exs_rcvbuf = 5000;
+    outcome(trial, exs_init_config(EXS_VERSION, &config));
+    require_buffer(trial, 8192);
+}
+
+/* Row 12 sets a byte that follows the fields of this version, row 7 does not. */
+static void config_longer(struct trial *trial)
+{
+    struct {
+        exs_config_t config;
+        unsigned char more[64];
+    } longer = {EXS_CONFIG_INIT, {0}};
+
+    longer.config.exs_size = sizeof(longer);
+    longer.config.exs_rcvbuf = 5000;
+    longer.more[sizeof(longer.more) - 1] = trial->row->number == 12;
+    outcome(trial, exs_init_config(EXS_VERSION, &longer.config));
+    if (trial->row->number == 12)
+        require(trial, !initialized(), "the library is initialized in spite of the error");
+    else
+        require_buffer(trial, 8192);
+}
+
+static void config_shorter(struct trial *trial)
+{
+    exs_config_t config = EXS_CONFIG_INIT;
+
+    config.exs_size = offsetof(exs_config_t, exs_rcvbuf);
+    config.exs_rcvbuf = -1; /* is not a part of the struct */
+    outcome(trial, exs_init_config(EXS_VERSION, &config));
+    require(trial, initialized(), "the library is not initialized");
+}
+
+static void config_size(struct trial *trial)
+{
+    exs_config_t config = {0};
+
+    outcome(trial, exs_init_config(EXS_VERSION, &config));
+}
+
+static void config_invalid(struct trial *trial)
+{
+    exs_config_t config = EXS_CONFIG_INIT;
+
+    config.exs_rcvbuf = -1;
+    outcome(trial, exs_init_config(EXS_VERSION, &config));
+    require(trial, !initialized(), "the library is initialized in spite of the error");
+}
+
+static void config_device(struct trial *trial)
+{
+    exs_config_t config = EXS_CONFIG_INIT;
+
+    unsetenv("EXS_DEVICE");
+    config.exs_device = "no-such-device";
+    outcome(trial, exs_init_config(EXS_VERSION, &config));
+}
+
+static void config_other(struct trial *trial)
+{
+    exs_config_t config = EXS_CONFIG_INIT;
+
+    ok_init(trial);
+    config.exs_rcvbuf = 5000;
+    outcome(trial, exs_init_config(EXS_VERSION, &config));
+    require(trial, exs_fini() == 0 && !initialized(), "it counts in spite of the error");
+}
+
+static const struct row init_config_rows[] = {
+    {1, ENOTSUP, "exs_init_config(INVALID_VERSION, NULL)", BOTH, OURS, config_version, NULL},
+    {2, 0, "exs_init_config(VERSION, NULL)", BOTH, OURS, config_none, NULL},
+    {3, 0, "exs_init_config(VERSION, EXS_CONFIG_INIT) [exs_init already]", BOTH, OURS, config_again,
+     "It counts, and a field that is 0 agrees with every value."},
+    {4, 0, "exs_init_config(VERSION, config) [in a forked child of a process that called exs_init]", BOTH, OURS,
+     config_forked, NULL},
+    {5, 0, "exs_init_config(VERSION, config)", BOTH, OURS, config_field, NULL},
+    {6, 0, "exs_init_config(VERSION, SHORTER_STRUCT)", BOTH, OURS, config_shorter,
+     "Of a program that was compiled with an earlier version."},
+    {7, 0, "exs_init_config(VERSION, LONGER_STRUCT)", BOTH, OURS, config_longer,
+     "Of a program that was compiled with a later version, and sets no new field."},
+    {8, EINVAL, "exs_init_config(VERSION, exs_size 0)", BOTH, OURS, config_size, NULL},
+    {9, EINVAL, "exs_init_config(VERSION, INVALID_VALUE)", BOTH, OURS, config_invalid, NULL},
+    {10, ENODEV, "exs_init_config(VERSION, NO_DEVICE)", BOTH, OURS, config_device, NULL},
+    {11, EALREADY, "exs_init_config(VERSION, config) [exs_init already, without it]", BOTH, OURS, config_other,
+     NULL},
+    {12, EINVAL, "exs_init_config(VERSION, LONGER_STRUCT with a new field)", BOTH, OURS, config_longer, NULL},
+};
+const struct group group_init_config = {"exs_init_config", NULL, init_needs, ROWS(init_config_rows)};
 
 /* ---- exs_fini -------------------------------------------------------------------------------------------- */
 

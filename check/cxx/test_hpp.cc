@@ -303,6 +303,10 @@ static void test_exceptions()
     require_throw(std::errc::bad_file_descriptor, "exs_close", [&] { none.close(); });
 
     exs::library once_more;
+    exs_config_t config = EXS_CONFIG_INIT;
+    exs::library configured(config);
+    config.exs_rcvbuf = 4096;
+    require_throw(std::errc::connection_already_in_progress, "exs_rcvbuf", [&] { exs::library other(config); });
     exs::socket listener(PF_INET, SOCK_STREAM);
     socklen_t length = sizeof(here);
     here = {};
@@ -502,9 +506,19 @@ static void test_coroutines()
 int main()
 {
     std::error_code ec;
-    exs::library library(ec);
+    exs_config_t config = EXS_CONFIG_INIT;
+
+    config.exs_spin_us = 20;
+    exs::library library(config, ec);
 
     REQUIRE_OK(ec);
+    exs::library counted(ec);
+
+    REQUIRE_OK(ec);
+    config.exs_spin_us = 21;
+    exs::library other(config, ec);
+
+    REQUIRE(ec == std::errc::connection_already_in_progress);
     test_errors();
     test_handles();
     test_buffers();

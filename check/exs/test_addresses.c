@@ -86,7 +86,7 @@ START_TEST(connected)
     struct pair pair;
 
     must(setenv("EXS_LINK", "udp", 1));
-    settings_read();
+    settings_read(NULL);
     pair_open(&pair, family, SOCK_STREAM);
     pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, 20000, 1);
     struct address bound = expect_udp_at(&here);

@@ -130,6 +130,32 @@ START_TEST(silence_delays_nobody)
 }
 END_TEST
 
+/* exs_half_open is the limit of the process that sets it. */
+START_TEST(a_configured_limit)
+{
+    enum { FEW = 5, MANY = 40 };
+    static int fd[MANY];
+    exs_config_t config = EXS_CONFIG_INIT;
+    int client, server;
+
+    if (on_rdma())
+        return;
+    config.exs_half_open = FEW;
+    must(exs_init_config(EXS_VERSION, &config));
+    incoming_begin();
+    must(exs_accept(listener, wanted, 1, 0, box.queue));
+    let_strangers_in(fd, MANY);
+    pthread_t thread = thread_start(connect_one, &client);
+    server = accepted(&box);
+    thread_join(thread);
+    close_socket(&box, server);
+    must(exs_blocking_close(client));
+    expect_kept(fd, MANY, FEW - 1);
+    send_away(fd, MANY);
+    incoming_end();
+}
+END_TEST
+
 START_TEST(silence_delays_no_blocking_accept)
 {
     static int fd[STRANGERS];
@@ -297,6 +323,7 @@ int main(void)
 
     tcase_add_test(half_open, no_number_before_the_accept);
     tcase_add_test(half_open, silence_delays_nobody);
+    tcase_add_test(half_open, a_configured_limit);
     tcase_add_test(half_open, silence_delays_no_blocking_accept);
     tcase_add_test(half_open, many_at_once);
     tcase_add_test(half_open, bound_of_descriptors);

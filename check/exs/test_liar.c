@@ -31,7 +31,7 @@ static void begin(void)
     log_lines = tmpfile();
     ck_assert_ptr_nonnull(log_lines);
     must(dup2(fileno(log_lines), STDERR_FILENO));
-    settings_read();
+    settings_read(NULL);
     scene_open_type(SOCK_STREAM);
     scene_alive();
 }

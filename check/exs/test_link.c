@@ -37,7 +37,7 @@ int getpeername(int fd, struct sockaddr *address, socklen_t *length)
 static void use(const char *link)
 {
     must(link != NULL ? setenv("EXS_LINK", link, 1) : unsetenv("EXS_LINK"));
-    settings_read();
+    settings_read(NULL);
 }
 
 static void begin(const char *link)

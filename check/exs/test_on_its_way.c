@@ -96,7 +96,7 @@ static void look_anew(void)
 static void begin(void)
 {
     must(setenv("EXS_LINK", "shm", 1));
-    settings_read();
+    settings_read(NULL);
     scene_open(raw_hello(SOCK_STREAM));
     service_suspend(service_of(scene.server)); /* it would read the system's clock */
     service_suspend(&home_of(scene.raw.id->verbs)->service);

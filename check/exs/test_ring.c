@@ -266,6 +266,28 @@ START_TEST(all_rings_together_have_a_bound)
 }
 END_TEST
 
+/* exs_ring_bytes is that limit, for the process that sets it. */
+START_TEST(a_configured_bound)
+{
+    exs_config_t config = EXS_CONFIG_INIT;
+
+    config.exs_ring_bytes = RECV_RING_SIZE * GROWN * 2 - 1;
+    must(exs_init_config(EXS_VERSION, &config));
+    begin();
+    struct ends one = {pair.client, pair.server}, two;
+
+    connect_ends(pair.listener, SOCK_STREAM, &pair.address, pair.client_box, pair.server_box, &two.client,
+                 &two.server);
+    ck_assert_uint_eq(ask_for_ring(&one), RECV_RING_SIZE * GROWN);
+    ck_assert_uint_eq(ask_for_ring(&one), RECV_RING_SIZE * GROWN);
+    ck_assert_uint_eq(ask_for_ring(&two), RECV_RING_SIZE);
+    close_socket(pair.client_box, two.client);
+    close_socket(pair.server_box, two.server);
+    end();
+    must(exs_fini());
+}
+END_TEST
+
 /* Sends that have to wait share messages. Each has its own event, and the events arrive in order. */
 START_TEST(short_sends_travel_together)
 {
@@ -477,8 +499,8 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("ring");
-    TCase *grows = add_case(suite, "grows", 60), *apart = add_case(suite, "apart", 20),
-          *lies = add_bare_case(suite, "lies", 20);
+    TCase *grows = add_case(suite, "grows", 60), *bound = add_bare_case(suite, "bound", 20),
+          *apart = add_case(suite, "apart", 20), *lies = add_bare_case(suite, "lies", 20);
 
     tcase_add_checked_fixture(grows, begin, end);
     tcase_add_test(grows, it_grows_to_its_bound);
@@ -490,6 +512,7 @@ int main(void)
     tcase_add_loop_test(grows, short_sends_travel_together, 0, 2);
     tcase_add_loop_test(grows, longer_sends_travel_together_on_a_long_path, 0, 3);
     tcase_add_test(grows, the_first_data_measure_the_path);
+    tcase_add_test(bound, a_configured_bound);
     tcase_add_checked_fixture(apart, begin, end);
     tcase_add_test(apart, messages_stay_apart);
     tcase_add_test(lies, nobody_gets_more_than_the_bound);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_setuid.c - a set-user-ID program ignores the environment of the user who runs it. The program is a copy
- * of this one, owned by the user "nobody" and run by root. Without the set-user-ID bit the same copy obeys
- * every variable.
+ * test_setuid.c - a set-user-ID program ignores the environment of the user who runs it, and obeys its own
+ * exs_init_config. The program is a copy of this one, owned by the user "nobody" and run by root. Without the
+ * set-user-ID bit the same copy obeys every variable.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,15 +26,19 @@ static const struct passwd *nobody;
 
 /* ---- The program ------------------------------------------------------------------------------------ */
 
-/* Prints one line: the user ID, the result of exs_init, and the settings that came from the environment. */
+/* Prints one line: the user ID, the result of exs_init_config, and the settings. */
 static int program(void)
 {
-    int answer = exs_init(EXS_VERSION), error = errno;
+    exs_config_t config = EXS_CONFIG_INIT;
+
+    config.exs_link = "tcp"; /* which the environment does not set */
+    config.exs_spin_us = 3;  /* which it does */
+    int answer = exs_init_config(EXS_VERSION, &config), error = errno;
     const struct settings *taken = settings();
 
-    printf("uid %d secure %d init %d device '%s' debug %d immediate %d check %d %d\n", (int)geteuid(),
-           getauxval(AT_SECURE) != 0, answer < 0 ? error : 0, taken->device, taken->debug, taken->immediate,
-           taken->check, taken->check_aborts);
+    printf("uid %d secure %d init %d device '%s' debug %d immediate %d check %d %d shm %d spin %u\n",
+           (int)geteuid(), getauxval(AT_SECURE) != 0, answer < 0 ? error : 0, taken->device, taken->debug,
+           taken->immediate, taken->check, taken->check_aborts, taken->shm, taken->spin_us);
     fflush(stdout);
     _exit(0); /* a sanitizer cannot search for leaks in a program that may not be traced */
 }
@@ -73,7 +77,7 @@ static void make_program(char path[], mode_t mode)
 static void run(mode_t mode, char says[SAYS_MAX])
 {
     static char *const environment[] = {"EXS_DEVICE=no-such-device", "EXS_DEBUG=1", "EXS_IMMEDIATE=0",
-                                        "EXS_CHECK=abort", NULL};
+                                        "EXS_CHECK=abort",           "EXS_SPIN=8",  NULL};
     char path[256];
     int ends[2], status;
     size_t length = 0;
@@ -107,7 +111,8 @@ START_TEST(environment_of_a_setuid_program)
     char says[SAYS_MAX], line[256];
 
     run(S_ISUID | 0755, says);
-    snprintf(line, sizeof(line), "uid %d secure 1 init 0 device '' debug 0 immediate 1 check 0 0\n",
+    snprintf(line, sizeof(line),
+             "uid %d secure 1 init 0 device '' debug 0 immediate 1 check 0 0 shm 0 spin 3\n",
              (int)nobody->pw_uid);
     ck_assert_str_eq(says, line); /* and no log lines */
 }
@@ -119,8 +124,8 @@ START_TEST(environment_of_any_other_program)
 
     run(0755, says);
     snprintf(line, sizeof(line),
-             "uid %d secure 0 init %d device 'no-such-device' debug 1 immediate 0 check 1 1\n", (int)geteuid(),
-             ENODEV);
+             "uid %d secure 0 init %d device 'no-such-device' debug 1 immediate 0 check 1 1 shm 0 spin 8\n",
+             (int)geteuid(), ENODEV);
     ck_assert_msg(strstr(says, line) != NULL, "it says: %s", says);
     ck_assert_msg(strstr(says, "EXS_DEVICE=no-such-device is not a device") != NULL, "no log: %s", says);
 }

@@ -94,10 +94,10 @@ static void use_tcp(void)
     char *was = link != NULL ? strdup(link) : NULL;
 
     must(setenv("EXS_LINK", "tcp", 1));
-    settings_read();
+    settings_read(NULL);
     server_serves();
     must(was != NULL ? setenv("EXS_LINK", was, 1) : unsetenv("EXS_LINK"));
-    settings_read();
+    settings_read(NULL);
     free(was);
 }
 

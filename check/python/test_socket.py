@@ -333,6 +333,29 @@ class Sockets(unittest.TestCase):
             os._exit(0)
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
 
+    def test_configure(self):
+        child = os.fork()
+        if child == 0:
+            try:
+                os._exit(self.configured())
+            finally:
+                os._exit(2)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+
+    def configured(self):
+        """In a process of its own: 0, if the settings take effect, another configuration is refused, and a child has them."""
+        exs.configure(rcvbuf=5000, spin_us=exs.OFF, device="soft")
+        exs.configure(rcvbuf=5000)
+        with self.assertRaisesRegex(OSError, "exs_rcvbuf") as caught:
+            exs.configure(rcvbuf=9000)
+        self.assertEqual(caught.exception.errno, errno.EALREADY)
+        for name in ("size", "log", "nothing"):
+            with self.assertRaisesRegex(TypeError, name):
+                exs.configure(**{name: 1})
+        if os.fork() == 0:
+            os._exit(0 if exs.socket().getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 8192 else 1)
+        return os.waitstatus_to_exitcode(os.wait()[1])
+
     def test_version(self):
         self.assertRegex(exs.version(), r"^\d+\.\d+\.\d+$")
 

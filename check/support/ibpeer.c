@@ -415,7 +415,7 @@ void wall_opens(struct wall *wall)
 static void open_all(void)
 {
     ck_assert_int_eq(setenv("EXS_ROCE", "on", 1), 0);
-    settings_read();
+    settings_read(NULL);
     soft_share_context();
     channel = soft_create_event_channel();
     ck_assert_ptr_nonnull(channel);

@@ -13,7 +13,7 @@ void settled_text(struct soft_home *home, char *text, size_t size)
     int before = dup(STDERR_FILENO);
 
     ck_assert(file != NULL && before != -1);
-    settings_read();
+    settings_read(NULL);
     ck_assert_int_ne(dup2(fileno(file), STDERR_FILENO), -1);
     if (home != NULL)
         service_suspend(&home->service); /* frees the lock, for which home_settle() does not wait */

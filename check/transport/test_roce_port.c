@@ -458,7 +458,7 @@ END_TEST
 static void ask_for_it(void)
 {
     ck_assert_int_eq(setenv("EXS_ROCE", "on", 1), 0);
-    settings_read();
+    settings_read(NULL);
 }
 
 static Suite *suite(void)

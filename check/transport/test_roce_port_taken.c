@@ -23,7 +23,7 @@
 static void ask_for_it(const char *value)
 {
     ck_assert_int_eq(setenv("EXS_ROCE", value, 1), 0);
-    settings_read();
+    settings_read(NULL);
 }
 
 /* Opens a context, which must succeed (error 0) or fail with this errno, and stores the messages in `text`. */
@@ -82,7 +82,7 @@ START_TEST(somebody_else_has_it)
     opening_says(0, text, sizeof text);
     ck_assert_str_eq(text, "");
     ck_assert_int_eq(setenv("EXS_DEBUG", "1", 1), 0);
-    settings_read();
+    settings_read(NULL);
     opening_says(0, text, sizeof text);
     ck_assert_ptr_nonnull(strstr(text, "EXS_ROCE=auto asks for, is unavailable"));
     close(fd);

@@ -70,7 +70,7 @@ static bool is_taken(const struct shm_peer *from)
 static void begin_looks(void)
 {
     ck_assert_int_eq(setenv("EXS_LINK", "shm", 1), 0);
-    settings_read();
+    settings_read(NULL);
     address = (union soft_addr){.in = free_address()};
     ck_assert_ptr_nonnull(here = home_open());
     ck_assert_ptr_nonnull(there = home_open());

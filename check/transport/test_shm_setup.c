@@ -38,7 +38,7 @@ static void begin(void)
     socklen_t length = sizeof any;
     int fd = socket(AF_INET, SOCK_STREAM, 0); /* holds a port for this test */
     ck_assert_int_eq(setenv("EXS_LINK", "shm", 1), 0);
-    settings_read();
+    settings_read(NULL);
     ck_assert_int_eq(bind(fd, (struct sockaddr *)&any, sizeof any), 0);
     ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&any, &length), 0);
     address = (union soft_addr){.in = any};
@@ -98,7 +98,7 @@ START_TEST(nobody_is_there)
     elsewhere.in.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
     ck_assert_ptr_null(shm_offer(&here->shm, &elsewhere, token, &why));
     ck_assert_int_eq(setenv("EXS_LINK", "udp", 1), 0);
-    settings_read();
+    settings_read(NULL);
     ck_assert_ptr_null(shm_offer(&here->shm, &address, token, &why));
 }
 END_TEST

@@ -33,7 +33,7 @@ static void setup(void)
     struct ibv_recv_wr receive = {.wr_id = 7, .sg_list = &sge, .num_sge = 1}, *bad;
 
     ck_assert_int_eq(setenv("EXS_LINK", "tcp", 1), 0);
-    settings_read();
+    settings_read(NULL);
     for (size_t i = 0; i < SIZE; i++)
         payload[i] = (uint8_t)(i * 31 + 7);
     req.bytes[FLAGS] |= BY_TCP;

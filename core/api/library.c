@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* library.c - exs_init and exs_fini, the check of the settings, and the handler for forks. */
+/* library.c - exs_init, exs_init_config and exs_fini, the check of the settings, and the handler for forks. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include "config.h"
 #include "core/base/entry.h"
 #include "core/base/fds.h"
 #include "core/base/log.h"
@@ -36,6 +37,7 @@ static void handle_fork_in_child(void)
         return;
     xs_devices_forget();
     pthread_mutex_init(&init_lock, NULL);
+    log_forked();
     xs_entry_forked();
 }
 
@@ -57,22 +59,13 @@ static bool has_congestion_control(const char *name)
 
 static int check_settings(void)
 {
-    if (!settings()->link_known)
-        return xs_refuse(EINVAL, "EXS_LINK=%s is not a link: set it to auto, shm, tcp or udp",
-                         settings()->link);
-    if (!settings()->roce_known)
-        return xs_refuse(EINVAL, "EXS_ROCE=%s is not known: set it to off, on, auto or only", settings()->roce);
-    if (!settings()->spin_known)
-        return xs_refuse(EINVAL, "EXS_SPIN=%s is not a number of microseconds: set it to a number from 0 to %d",
-                         settings()->spin, SPIN_US_MAX);
+    if (*settings()->odd != 0)
+        return xs_refuse(EINVAL, "%s", settings()->odd);
     if (!has_congestion_control(settings()->congestion))
         return xs_refuse(EINVAL,
-                         "EXS_TCP_CONGESTION=%s is unavailable: set it to one that "
+                         "%s=%s is unavailable: set it to one that "
                          "`sysctl net.ipv4.tcp_allowed_congestion_control` lists",
-                         settings()->congestion);
-    if (settings()->odd != NULL)
-        return xs_refuse(EINVAL, "%s=%s is not known: set it to 0%s", settings()->odd, settings()->odd_value,
-                         strcmp(settings()->odd, "EXS_CHECK") == 0 ? ", 1 or abort" : " or 1");
+                         settings()->name[SET_CONGESTION], settings()->congestion);
     return 0;
 }
 
@@ -85,6 +78,7 @@ static int begin_anew(void)
         return -1;
     handler_set = true;
     if (library_state() == LIBRARY_FORKED) {
+        users = 0; /* of the parent */
         xs_lookups_reset();
         grown_reset();
         xs_sock_reset();
@@ -96,34 +90,49 @@ static int begin_anew(void)
     return 0;
 }
 
-int exs_init(int version)
+/* The first exs_init. The log is the program's already while the settings are checked. -1 and errno. */
+static int start_library(const exs_config_t *config)
 {
-    int result = -1;
-
-    xs_last_call = (struct last_call){.name = __func__, .sockno = -1};
-    pthread_mutex_lock(&init_lock);
-    if (version != EXS_VERSION1) {
-        xs_explain(ENOTSUP, "unknown version %d: pass EXS_VERSION", version);
-        pthread_mutex_unlock(&init_lock);
+    log_redirect(config->exs_log, config->exs_log_context);
+    settings_read(config);
+    xs_tracing = settings()->trace;
+    if (check_settings() < 0 || xs_choose_devices() < 0 || begin_anew() < 0) {
+        log_redirect(NULL, NULL);
         return -1;
     }
-    if (is_ready()) {
+    xs_config_keep(config);
+    xs_misuse_begin();
+    xs_watched = xs_misuse_on || xs_tracing;
+    atomic_store_explicit(&xs_library_state, xs_watched ? LIBRARY_CHECKED : LIBRARY_READY,
+                          memory_order_release);
+    return 0;
+}
+
+static int init_library(const char *call, int version, const exs_config_t *given)
+{
+    exs_config_t config;
+    int result = -1;
+
+    xs_last_call = (struct last_call){.name = call, .sockno = -1};
+    pthread_mutex_lock(&init_lock);
+    if (version != EXS_VERSION1)
+        xs_explain(ENOTSUP, "unknown version %d: pass EXS_VERSION", version);
+    else if (xs_config_read(given, &config) == 0)
+        result = is_ready() ? xs_config_compare(&config) : start_library(&config);
+    if (result == 0)
         users++;
-        result = 0;
-    } else {
-        settings_read();
-        xs_tracing = settings()->trace;
-        if (check_settings() == 0 && xs_choose_devices() == 0 && begin_anew() == 0) {
-            xs_misuse_begin();
-            users = 1;
-            xs_watched = xs_misuse_on || xs_tracing;
-            atomic_store_explicit(&xs_library_state, xs_watched ? LIBRARY_CHECKED : LIBRARY_READY,
-                                  memory_order_release);
-            result = 0;
-        }
-    }
     pthread_mutex_unlock(&init_lock);
     return result;
+}
+
+int exs_init(int version)
+{
+    return init_library(__func__, version, NULL);
+}
+
+int exs_init_config(int version, const exs_config_t *config)
+{
+    return init_library(__func__, version, config);
 }
 
 /* Do sockets, queues or registered memory exist that the last exs_fini() would take away? */
@@ -158,8 +167,10 @@ int exs_fini(void)
         xs_lookups_settle();
         xs_progress_end();
         xs_misuse_end();
-        if (error == 0)
+        if (error == 0) {
             xs_devices_end();
+            log_redirect(NULL, NULL);
+        }
     }
     pthread_mutex_unlock(&init_lock);
     if (error == 0)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* log.c - lines on standard error. See log.h. */
+/* log.c - lines of text, to standard error or to the program. See log.h. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -31,23 +33,60 @@ char *errmsg_text(void)
     return text;
 }
 
-static void write_line(const char *before, const char *text)
+/* The program's function, or NULL. sink_lock guards it, and is held while it runs. */
+static struct {
+    void (*write)(void *context, int level, const char *text);
+    void *context;
+} sink;
+static pthread_mutex_t sink_lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_bool is_redirected; /* saves the lock where there is no function; pairs with nothing */
+
+void log_redirect(void (*write)(void *context, int level, const char *text), void *context)
+{
+    pthread_mutex_lock(&sink_lock);
+    sink.write = write;
+    sink.context = context;
+    atomic_store_explicit(&is_redirected, write != NULL, memory_order_relaxed);
+    pthread_mutex_unlock(&sink_lock);
+}
+
+void log_forked(void)
+{
+    pthread_mutex_init(&sink_lock, NULL);
+}
+
+static bool pass_line(int level, const char *before, const char *text)
+{
+    char line[ERRMSG_MAX + 32];
+
+    snprintf(line, sizeof(line), "%s%s", before, text);
+    pthread_mutex_lock(&sink_lock);
+    bool has_sink = sink.write != NULL;
+
+    if (has_sink)
+        sink.write(sink.context, level, line);
+    pthread_mutex_unlock(&sink_lock);
+    return has_sink;
+}
+
+static void write_line(int level, const char *before, const char *text)
 {
     char time[LOG_TIME_MAX] = "";
     int saved = errno;
 
-    fprintf(stderr, "exs: %s%s%s\n", settings()->trace ? log_time(time) : "", before, text);
+    if (!atomic_load_explicit(&is_redirected, memory_order_relaxed) || !pass_line(level, before, text))
+        fprintf(stderr, "exs: %s%s%s\n", settings()->trace ? log_time(time) : "", before, text);
     errno = saved;
 }
 
 /* Names of hosts and files, and the environment's values, may contain control characters, which are filtered
  * out. */
-static void print_message(const char *before, const char *format, va_list arguments)
+static void print_message(int level, const char *before, const char *format, va_list arguments)
 {
     char line[ERRMSG_MAX];
 
     vsnprintf(line, sizeof(line), format, arguments);
-    write_line(before, text_filter(line));
+    write_line(level, before, text_filter(line));
 }
 
 static void set_errmsg(int error, const char *before, const char *format, va_list arguments)
@@ -57,7 +96,7 @@ static void set_errmsg(int error, const char *before, const char *format, va_lis
     vsnprintf(text, ERRMSG_MAX, format, arguments);
     text_filter(text);
     if (settings()->debug)
-        write_line(before, text);
+        write_line(EXS_LOG_DEBUG, before, text);
     xs_last_call.error = (short)error;
     errno = error;
 }
@@ -67,7 +106,7 @@ void xs_misused(const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    print_message("misuse: ", format, arguments);
+    print_message(EXS_LOG_ALWAYS, "misuse: ", format, arguments);
     va_end(arguments);
     if (settings()->check_aborts)
         abort();
@@ -79,7 +118,7 @@ void xs_log(const char *format, ...)
 
     va_start(arguments, format);
     if (settings()->debug)
-        print_message("", format, arguments);
+        print_message(EXS_LOG_DEBUG, "", format, arguments);
     va_end(arguments);
 }
 
@@ -88,7 +127,16 @@ void xs_warn(const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    print_message("", format, arguments);
+    print_message(EXS_LOG_ALWAYS, "", format, arguments);
+    va_end(arguments);
+}
+
+void xs_log_operation(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    print_message(EXS_LOG_TRACE, "", format, arguments);
     va_end(arguments);
 }
 

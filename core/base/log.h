@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * log.h - lines on standard error (EXS_DEBUG, EXS_CHECK), and the errors of calls. The functions here that return -1
- * set errno; all but xs_fails() also log which argument is wrong and why, and keep that text for exs_errmsg(). If a
- * call sets only errno, exs_errmsg() explains the error by errno and by the call that the thread made last (errmsg.c).
+ * log.h - the lines of EXS_DEBUG and EXS_CHECK, to standard error or to the program's exs_log, and the errors of calls.
+ * The functions here that return -1 set errno; all but xs_fails() also log which argument is wrong and why, and keep
+ * that text for exs_errmsg(). If a call sets only errno, exs_errmsg() explains the error by errno and by the call that
+ * the thread made last (errmsg.c).
  */
 #ifndef XS_LOG_H
 #define XS_LOG_H
@@ -10,13 +11,20 @@
 #include <errno.h>
 #include <stddef.h>
 
-/* Writes a line to standard error if the environment sets EXS_DEBUG. Lines say what failed and what to do. Keeps
- * errno. */
+/* Passes the lines to this function in place of standard error, or to standard error again if it is NULL; `context` is
+ * its first argument. It is called by one thread at a time, and not any more when log_redirect() has returned. */
+void log_redirect(void (*write)(void *context, int level, const char *text), void *context);
+/* Called in a forked child, which has only one thread. */
+void log_forked(void);
+
+/* Writes a line if EXS_DEBUG is set. Lines say what failed and what to do. Keeps errno. */
 void xs_log(const char *format, ...) __attribute__((cold, format(printf, 1, 2)));
 
-/* Writes a line whether the environment sets EXS_DEBUG or not: what the user or the administrator has to know. Keeps
- * errno. */
+/* Writes a line whether EXS_DEBUG is set or not: what the user or the administrator has to know. Keeps errno. */
 void xs_warn(const char *format, ...) __attribute__((cold, format(printf, 1, 2)));
+
+/* Writes a line about an operation. Called if EXS_DEBUG is 2 (core/debug/trace.c). */
+void xs_log_operation(const char *format, ...) __attribute__((cold, format(printf, 1, 2)));
 
 /* Reports a mistake of the program (EXS_CHECK), whether EXS_DEBUG is set or not. With EXS_CHECK=abort it aborts the
  * process. */

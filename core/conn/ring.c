@@ -25,6 +25,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/random.h"
+#include "core/base/settings.h"
 #include "core/memory/memory.h"
 #include "core/queue/nic.h"
 #include "core/queue/socket.h"
@@ -146,10 +147,12 @@ static void unmap_ring(uint8_t *data, uint64_t size)
     atomic_fetch_sub_explicit(&rings_size, size, memory_order_relaxed);
 }
 
-/* False: there is no memory, or RINGS_MAX would be exceeded. */
+/* False: there is no memory, or RINGS_MAX, or exs_ring_bytes of exs_init_config, would be exceeded. */
 static bool map_ring(struct next_ring *ring, uint64_t size)
 {
-    if (atomic_fetch_add_explicit(&rings_size, size, memory_order_relaxed) + size > RINGS_MAX)
+    uint64_t most = settings()->rings_max != 0 ? settings()->rings_max : RINGS_MAX;
+
+    if (atomic_fetch_add_explicit(&rings_size, size, memory_order_relaxed) + size > most)
         ring->data = MAP_FAILED;
     else
         ring->data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -35,7 +35,8 @@ void xs_trace_ask(const struct ask *ask)
 
     if (ask->length > 0)
         snprintf(bytes, sizeof(bytes), " of %zu bytes", ask->length);
-    xs_log("%s: %s%s begins", describe_op(about, ask->sockno, ask->qhandle, ask->ahandle), name_of(ask), bytes);
+    xs_log_operation("%s: %s%s begins", describe_op(about, ask->sockno, ask->qhandle, ask->ahandle),
+                     name_of(ask), bytes);
 }
 
 void xs_trace_refused(const struct ask *ask)
@@ -43,8 +44,8 @@ void xs_trace_refused(const struct ask *ask)
     char about[TEXT_MAX];
     int error = errno;
 
-    xs_log("%s: %s was not started: %s", describe_op(about, ask->sockno, ask->qhandle, ask->ahandle),
-           name_of(ask), strerror(error));
+    xs_log_operation("%s: %s was not started: %s", describe_op(about, ask->sockno, ask->qhandle, ask->ahandle),
+                     name_of(ask), strerror(error));
     errno = error;
 }
 
@@ -81,7 +82,8 @@ void xs_trace_done(const struct op *op)
     char about[TEXT_MAX], result[TEXT_MAX];
     exs_qhandle_t queue = op->waiter == NULL && !op->silent ? op->pool->handle : NULL;
 
-    xs_log("%s: %s is done%s%s%s", describe_op(about, event->exs_evt_socket, queue, event->exs_evt_ahandle),
-           xs_misuse_name(event->exs_evt_type), result_of(result, event), event->exs_evt_errno != 0 ? ": " : "",
-           event->exs_evt_errno != 0 ? strerror(event->exs_evt_errno) : "");
+    xs_log_operation(
+        "%s: %s is done%s%s%s", describe_op(about, event->exs_evt_socket, queue, event->exs_evt_ahandle),
+        xs_misuse_name(event->exs_evt_type), result_of(result, event), event->exs_evt_errno != 0 ? ": " : "",
+        event->exs_evt_errno != 0 ? strerror(event->exs_evt_errno) : "");
 }

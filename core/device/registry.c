@@ -81,13 +81,10 @@ int xs_choose_devices(void)
         return 0;
     if (named)
         return xs_refuse(
-            ENODEV,
-            "EXS_DEVICE=%s finds no device: load its driver (modprobe rdma_ucm), or set EXS_DEVICE to auto or "
-            "soft",
-            wanted);
-    return xs_refuse(ENODEV,
-                     "EXS_DEVICE=%s is not a device: set it to auto, rdma, soft, or one of these names: %s",
-                     wanted, names);
+            ENODEV, "%s=%s finds no device: load its driver (modprobe rdma_ucm), or set it to auto or soft",
+            settings()->name[SET_DEVICE], wanted);
+    return xs_refuse(ENODEV, "%s=%s is not a device: set it to auto, rdma, soft, or one of these names: %s",
+                     settings()->name[SET_DEVICE], wanted, names);
 }
 
 bool xs_device_allowed(const struct ibv_context *context)

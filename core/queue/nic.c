@@ -69,7 +69,8 @@ struct nic *xs_nic_get(struct queue *queue, const struct device *device, struct 
             return nic;
     }
     if (!xs_device_allowed(context)) {
-        xs_explain(ENODEV, "the route uses device %s, which EXS_DEVICE excludes", context->device->name);
+        xs_explain(ENODEV, "the route uses device %s, which %s excludes", context->device->name,
+                   settings()->name[SET_DEVICE]);
         return NULL;
     }
     nic = calloc(1, sizeof(*nic));

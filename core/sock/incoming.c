@@ -23,6 +23,7 @@
 #include "core/base/clock.h"
 #include "core/base/fds.h"
 #include "core/base/log.h"
+#include "core/base/settings.h"
 #include "core/conn/conn.h"
 #include "core/device/registry.h"
 #include "core/queue/nic.h"
@@ -71,6 +72,8 @@ static void gain_patience(struct sock *listener)
 
 static bool is_full(const struct sock *listener)
 {
+    if (settings()->half_open_max != 0)
+        return listener->half_open_count >= settings()->half_open_max;
     return listener->half_open_count >= HALF_OPEN_LEAST &&
            listener->half_open_count >= (int)fds_share(HALF_OPEN_LEAST, HALF_OPEN_MOST);
 }

@@ -363,6 +363,7 @@ int exs_socket(int family, int socktype, int protocol)
         return -1;
     int number = sock->number;
 
+    xs_sock_set_defaults(sock);
     if ((flags & SOCK_NONBLOCK) != 0)
         xs_sock_set_status(sock, O_NONBLOCK);
     xs_sock_publish(sock);

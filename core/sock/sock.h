@@ -36,6 +36,8 @@ bool xs_sock_remove(struct sock *sock);
 /* Makes a socket, with a reference for the caller. No other thread can find it by its number before xs_sock_publish(),
  * so the caller initializes it first. Returns NULL and errno on failure. */
 struct sock *xs_sock_new(int family, int type);
+/* Sets the options of a new socket that exs_init_config changes (sockopt.c). */
+void xs_sock_set_defaults(struct sock *sock);
 /* Sets or clears O_NONBLOCK, as `flags` says (nonblocking.c). */
 void xs_sock_set_status(struct sock *sock, int flags);
 void xs_sock_publish(struct sock *sock);

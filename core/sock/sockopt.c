@@ -7,6 +7,7 @@
 #include <string.h>
 #include "core/base/clock.h"
 #include "core/base/log.h"
+#include "core/base/settings.h"
 #include "core/conn/conn.h"
 #include "sock.h"
 
@@ -71,21 +72,27 @@ static int check_positive(const union value *value)
     return value->number > 0 ? 0 : xs_invalid("invalid buffer size %d", value->number);
 }
 
+/* Bytes as a ring buffer has them: a power of 2. */
+static uint32_t round_receive_buffer(int bytes)
+{
+    uint32_t size = RECV_RING_MIN;
+
+    while (size < (uint32_t)bytes && size < RECV_RING_MAX)
+        size *= 2;
+    return size;
+}
+
 /* A connection starts with a ring buffer of this size, which then does not grow (ring.c). So the option must be set
  * before. */
 static int set_receive_buffer(struct sock *sock, const union value *value)
 {
-    uint32_t size = RECV_RING_MIN;
-
     if (!sock_is_stream(sock))
         return xs_fails(ENOPROTOOPT);
     if (check_positive(value) < 0)
         return -1;
     if (sock->state == SOCK_CONNECTING || sock->state == SOCK_CONNECTED)
         return xs_fails(EISCONN);
-    while (size < (uint32_t)value->number && size < RECV_RING_MAX)
-        size *= 2;
-    sock->options.receive_buffer = size;
+    sock->options.receive_buffer = round_receive_buffer(value->number);
     return 0;
 }
 
@@ -94,13 +101,26 @@ static void get_send_buffer(const struct sock *sock, union value *value)
     value->number = sock->options.send_buffer != 0 ? sock->options.send_buffer : INT_MAX;
 }
 
+static void bound_sends(struct sock *sock, int bytes)
+{
+    sock->options.send_buffer = bytes < INT_MAX ? bytes : 0;
+    xs_sends_bound_changed(sock);
+}
+
 static int set_send_buffer(struct sock *sock, const union value *value)
 {
     if (check_positive(value) < 0)
         return -1;
-    sock->options.send_buffer = value->number < INT_MAX ? value->number : 0;
-    xs_sends_bound_changed(sock);
+    bound_sends(sock, value->number);
     return 0;
+}
+
+void xs_sock_set_defaults(struct sock *sock)
+{
+    if (settings()->receive_buffer > 0 && sock_is_stream(sock))
+        sock->options.receive_buffer = round_receive_buffer(settings()->receive_buffer);
+    if (settings()->send_buffer > 0)
+        bound_sends(sock, settings()->send_buffer);
 }
 
 static void get_refuses(const struct sock *sock, union value *value)

@@ -5,10 +5,10 @@ Errors are OSError and its subclasses, with the sentence of exs_errmsg: Connecti
 from socket import (AF_INET, AF_INET6, MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL, SHUT_RD, SHUT_RDWR, SHUT_WR, SOCK_SEQPACKET,
                     SOCK_STREAM)
 
-from exs._library import version
+from exs._library import CHECK_ABORT, OFF, configure, version
 from exs._socket import create_connection, create_server, socket
 
 __all__ = [
-    "AF_INET", "AF_INET6", "MSG_DONTWAIT", "MSG_PEEK", "MSG_WAITALL", "SHUT_RD", "SHUT_RDWR", "SHUT_WR", "SOCK_SEQPACKET",
-    "SOCK_STREAM", "create_connection", "create_server", "socket", "version",
+    "AF_INET", "AF_INET6", "CHECK_ABORT", "MSG_DONTWAIT", "MSG_PEEK", "MSG_WAITALL", "OFF", "SHUT_RD", "SHUT_RDWR", "SHUT_WR",
+    "SOCK_SEQPACKET", "SOCK_STREAM", "configure", "create_connection", "create_server", "socket", "version",
 ]

@@ -6,11 +6,15 @@ import errno
 import os
 import socket
 import struct
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple, Union
 
 from exs._exs import ffi, lib
 
+OFF = lib.EXS_CONFIG_OFF
+CHECK_ABORT = lib.EXS_CHECK_ABORT
+
 _state = {"started": False}
+_settings: Dict[str, Union[int, str]] = {}  # fields of exs_config_t, by their names
 
 
 def _after_fork() -> None:
@@ -21,11 +25,26 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
+def configure(**settings: Union[int, str]) -> None:
+    """Starts the library with a configuration: the fields of exs_init_config(3) without exs_, such as link="tcp" or
+    spin_us=exs.OFF. OSError with EALREADY: the library is in use with another configuration. It holds in forked children, too."""
+    config, texts = ffi.new("exs_config_t *"), []
+    config.exs_size = ffi.sizeof("exs_config_t")
+    for name, value in settings.items():
+        if name == "size" or not hasattr(config, "exs_" + name):
+            raise TypeError(f"configure() has no setting {name}")
+        if isinstance(value, str):
+            texts.append(ffi.new("char[]", value.encode()))  # lives until the call has returned
+        setattr(config, "exs_" + name, texts[-1] if isinstance(value, str) else value)
+    check(lib.exs_init_config(lib.EXS_VERSION, config))
+    _state["started"] = True
+    _settings.update(settings)
+
+
 def start_library() -> None:
-    """Calls exs_init once for each process. What the environment sets must be set before the first socket."""
+    """Starts the library once for each process. What the environment sets must be set before the first socket."""
     if not _state["started"]:
-        check(lib.exs_init(lib.EXS_VERSION))
-        _state["started"] = True
+        configure(**_settings)
 
 
 def version() -> str:

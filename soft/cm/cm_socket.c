@@ -30,7 +30,8 @@ int cm_socket_open(sa_family_t family, bool af_only)
     if (*settings()->congestion == 0 || fds_set_congestion(fd, settings()->congestion) == 0)
         return fd;
     error = errno;
-    xs_log("EXS_TCP_CONGESTION=%s is unavailable: %s", settings()->congestion, strerror(error));
+    xs_log("%s=%s is unavailable: %s", settings()->name[SET_CONGESTION], settings()->congestion,
+           strerror(error));
     fds_close(fd);
     errno = error;
     return -1;

@@ -123,8 +123,9 @@ static int join_roce(struct udp *udp)
         return 0;
     error = errno;
     roce_port_explain(error, why, sizeof why);
-    (settings()->roce_needed ? xs_warn : xs_log)("UDP port %d, which EXS_ROCE=%s asks for, is unavailable: %s",
-                                                 SOFT_UDP_PORT, settings()->roce, why);
+    (settings()->roce_needed ? xs_warn : xs_log)("UDP port %d, which %s=%s asks for, is unavailable: %s",
+                                                 SOFT_UDP_PORT, settings()->name[SET_ROCE], settings()->roce,
+                                                 why);
     return settings()->roce_needed ? error : 0;
 }
 

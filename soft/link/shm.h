@@ -84,7 +84,7 @@ struct shm_peer {
     /* On the connecting side, until the listener has answered, else -1: the unix socket, the descriptor of the shared
      * memory, and a descriptor that is reserved for the peer's bitmap. */
     int setup, memory, spare;
-    /* Sent since the peer was last woken; more than 0 if it is on the list `unnotified`. */
+    /* Bytes sent since the peer was last woken; more than 0 if the peer is on the list `unnotified`. */
     size_t unnotified_bytes;
     TAILQ_ENTRY(shm_peer) looks;
     LIST_ENTRY(shm_peer) unnotified;

@@ -18,15 +18,17 @@
  *
  * Holding back. A thread that handles a batch of events often posts several short requests of one connection. If it has
  * announced that it will poll again (struct poll_state, `polls_again`), the end of a step writes only the first of them
- * to the socket, and the others stay in the send buffer until the thread polls or stops polling, another thread posts, or
- * the service thread visits the context, after 1 to 16 ms. Sends of 64 bytes, 64 outstanding, reach 6.5 times the rate.
+ * to the socket, and the others stay in the send buffer until the thread polls or stops polling, another thread posts,
+ * or the service thread visits the context, after 1 to 16 ms. With 64 outstanding sends of 64 bytes, the rate is 6.5
+ * times as high as without this.
  *
  * Pacing. The device completes requests, and EXS returns credits, many at a time. The socket therefore gets its data in
- * bursts, and a burst that is longer than the shortest queue of the path loses packets. Hence the kernel is asked to
- * spread the packets of a congestion window over the round trip, unless the round trip is shorter than TCP_PACED_US,
- * where the timers cost more than bursts do. At 100 Mbit/s, RTT 20 ms and a queue of 32 KiB, a stream of 64 KiB sends
- * reaches 72 instead of 37 Mbit/s, and exs-put 68 instead of 30; a plain TCP stream, which is not paced, reaches 48. In
- * one bottleneck with a plain TCP stream, two paced flows get 1.0 to 1.2 of their fair shares, and 0.7 to 1.0 unpaced.
+ * bursts, and a burst that is longer than the shortest queue of the path loses packets. Therefore the link asks the
+ * kernel to spread the packets of a congestion window over the round trip, unless the round trip is shorter than
+ * TCP_PACED_US, where the timers cost more than bursts do. Measured at 100 Mbit/s, a round trip of 20 ms and a queue of
+ * 32 KiB: a stream of 64 KiB sends reaches 72 instead of 37 Mbit/s, and exs-put 68 instead of 30; a plain TCP stream,
+ * which is not paced, reaches 48. If two flows share a bottleneck with a plain TCP stream, each gets 1.0 to 1.2 of its
+ * fair share with pacing, and 0.7 to 1.0 without.
  *
  * Receiving. With at most TCP_FEW connections the receive function tries each socket; with more it asks the epoll which
  * ones are ready. It reads up to TCP_RECEIVE_BYTES from each ready socket, so that one connection does not delay the
@@ -62,7 +64,7 @@
  * channel, as over the other links.
  *
  * End. TCP delivers in order or not at all, so the link is lossless, and the engine sends nothing again. After the
- * peer's DREQ nothing more is received, and the queue pair keeps its state until the application disconnects, too. The
+ * peer's DREQ the link receives nothing more, and the queue pair keeps its state until the application disconnects. The
  * end of the stream without a DREQ, a reset, a TCP timeout and an invalid frame put the queue pair into the error state
  * at once. A DREQ is the last frame in the send buffer; when the socket has taken the whole buffer, the link ends the
  * stream (FIN). While the socket is full both wait, as long as the queue pair exists; if the queue pair is destroyed
@@ -89,13 +91,13 @@
 
 #define TCP_PATIENCE UINT64_C(20000000000) /* ns: an outage that TCP survives (TCP_USER_TIMEOUT) */
 #define TCP_MTU SOFT_MTU_MAX               /* bytes of payload in a packet */
-#define TCP_FLUSH_BYTES 65536    /* in a send buffer: it is written to the socket, also within a step */
-#define TCP_RECEIVE_BYTES 262144 /* maximum that one call reads from a socket */
+#define TCP_FLUSH_BYTES 65536    /* a send buffer of this length is written at once, also within a step */
+#define TCP_RECEIVE_BYTES 262144 /* maximum bytes that one call reads from a socket */
 #define TCP_SHORT_FRAME 4096     /* maximum bytes of a body that is received in the buffer and copied */
-#define TCP_SHORTAGES 100        /* receives in a row without memory that end the connection */
-#define TCP_PACED_US 1000        /* microseconds: a shorter round trip is not paced */
-#define TCP_READY 16             /* maximum ready sockets that one call reads */
-#define TCP_FEW 2                /* maximum connections that are all tried, without asking the epoll */
+#define TCP_SHORTAGES 100 /* receives in a row that fail without memory, after which the connection ends */
+#define TCP_PACED_US 1000 /* microseconds: a connection with a shorter round trip is not paced */
+#define TCP_READY 16      /* maximum number of ready sockets that one call reads */
+#define TCP_FEW 2         /* maximum number of connections that are all tried, without asking the epoll */
 
 /* A context's part of the link. Part of its struct soft_home. */
 struct tcp {
@@ -105,8 +107,8 @@ struct tcp {
     unsigned count;                  /* entries of `peers` */
     unsigned polls;                  /* calls of tcp_receive() */
     LIST_HEAD(, tcp_peer) peers;     /* connections whose link a queue pair uses */
-    TAILQ_HEAD(, tcp_peer) unsent;   /* to be flushed at the end of the step */
-    LIST_HEAD(, tcp_peer) gathering; /* those with pieces that are not completely sent */
+    TAILQ_HEAD(, tcp_peer) unsent;   /* peers whose send buffers must be flushed at the end of the step */
+    LIST_HEAD(, tcp_peer) gathering; /* peers with pieces that are not completely sent */
 };
 
 /* Payload of a packet in a send buffer that is sent from the application's memory or from a file. Its bytes in the
@@ -114,14 +116,14 @@ struct tcp {
 struct tcp_piece {
     size_t at; /* offset of its bytes in the buffer */
     struct soft_source from;
-    uint64_t psn; /* of the request that it belongs to; UINT64_MAX: it belongs to a response */
+    uint64_t psn; /* PSN of the request that the payload belongs to; UINT64_MAX: it belongs to a response */
 };
 
 /* A long packet whose payload is arriving. */
 struct tcp_packet {
     struct tcp_frame frame;
     uint8_t headers[SOFT_TARGET_HEADERS];
-    uint32_t left;   /* bytes of it that have not been received; 0: no such packet is arriving */
+    uint32_t left;   /* bytes of the packet that have not been received; 0: no such packet is arriving */
     uint32_t placed; /* bytes of payload that have been written to their destination */
     bool dropped;    /* the bytes that are still missing will be read and dropped */
 };
@@ -131,16 +133,17 @@ enum tcp_rtu { TCP_RTU_NOT_EXPECTED, TCP_RTU_EXPECTED, TCP_RTU_RECEIVED, TCP_RTU
 
 /* One connection. */
 struct tcp_peer {
-    struct soft_link link;       /* first */
-    struct soft_path path;       /* names `link`; the engine gets the peer's packets with this path */
-    struct tcp *tcp;             /* NULL: no queue pair uses the link (any more) */
-    struct ibv_context *context; /* of the queue pair, also after that was destroyed; NULL: there was none */
+    struct soft_link link; /* first */
+    struct soft_path path; /* names `link`; the engine gets the peer's packets with this path */
+    struct tcp *tcp;       /* the context's part; NULL: no queue pair uses the link (any more) */
+    /* Context of the queue pair, even after that was destroyed; NULL: there was none. */
+    struct ibv_context *context;
     int fd;
-    atomic_uint
-        shares; /* references: the connection manager's and the queue pair's. Each drop pairs with the others */
-    atomic_int
-        rtu; /* enum tcp_rtu. The connection manager's load, without the lock, pairs with the link's store,
-                         * which follows the wake-up (tcp_set_rtu()) */
+    /* References: the connection manager's and the queue pair's. Each drop pairs with the others. */
+    atomic_uint shares;
+    /* enum tcp_rtu. The connection manager's load, without the lock, pairs with the link's store, which follows the
+     * wake-up (tcp_set_rtu()). */
+    atomic_int rtu;
     struct waitset *waits; /* where the connection manager is woken when the RTU was received; NULL: nowhere */
     void *tag;
     bool begun;     /* frames may be sent and received */
@@ -158,8 +161,9 @@ struct tcp_peer {
         size_t sent, end;         /* the bytes from `sent` to `end` have not been sent */
         struct tcp_piece *pieces; /* TCP_PIECES entries, in the order of their offsets */
         unsigned first, count;    /* the entries from `first` to `count` are not completely sent */
-        bool has_vanished;        /* a file became too short for a piece, */
-        uint64_t vanished;        /* which has this PSN */
+        /* A file became too short for a piece; the PSN of that piece. */
+        bool has_vanished;
+        uint64_t vanished;
     } out;
     LIST_ENTRY(tcp_peer) peers, gathers;
     struct tcp_in {
@@ -186,30 +190,32 @@ void tcp_settle(struct tcp *tcp);
 
 /* ---- What the connection manager calls (not locked) -------------------------------------------- */
 
-/* Creates a peer for this nonblocking socket, which it then owns. The caller has the first reference. NULL and errno:
- * the socket stays the caller's. */
+/* Creates a peer, which then owns this nonblocking socket. The caller has the first reference. On failure returns NULL
+ * and errno, and the caller still owns the socket. */
 struct tcp_peer *tcp_peer_new(int fd);
 /* Allocates the buffers, and adds the reference of a queue pair of this context, whose path is about to name the link.
  * 0 or an errno. */
 int tcp_peer_attach(struct tcp *tcp, struct tcp_peer *peer);
-/* The connection manager watches the socket in `waits`, with this tag, for EPOLLRDHUP. When the peer's RTU has been
- * received, EPOLLOUT is watched there, too, which wakes the connection manager. NULL: it is not woken. */
+/* Says where the connection manager watches the socket for EPOLLRDHUP: in `waits`, with this tag. When the peer's RTU
+ * has been received, the link watches EPOLLOUT there, too, which wakes the connection manager. NULL: it is not
+ * woken. */
 void tcp_peer_watch(struct tcp_peer *peer, struct waitset *waits, void *tag);
-/* The caller has read the whole handshake from the socket, except for an RTU if `rtu` says that it is expected: frames
- * may now be sent and received. `rest`: bytes of the handshake that the socket has not taken yet; they are sent before
- * the frames. */
+/* Called when the caller has read the whole handshake from the socket, except for the RTU if `rtu` says that one is
+ * expected: from now on frames may be sent and received. `rest`: bytes of the handshake that the socket has not taken
+ * yet; the link sends them before the frames. */
 void tcp_peer_begin(struct tcp_peer *peer, enum tcp_rtu rtu, const uint8_t *rest, size_t length);
 enum tcp_rtu tcp_peer_rtu(const struct tcp_peer *peer);
 /* Sets how long the peer may acknowledge nothing, ns, instead of TCP_PATIENCE. */
 void tcp_peer_wait(struct tcp_peer *peer, uint64_t patience);
-/* Sends what the queue pair has to send, then the DREQ, then ends the stream. Only while the queue pair exists. */
+/* Sends the packets that the queue pair has to send, then the DREQ, and then ends the stream. Called only while the
+ * queue pair exists. */
 void tcp_peer_disconnect(struct tcp_peer *peer);
 /* Drops the connection manager's reference, and ends the stream, behind the DREQ if one is waiting to be sent. */
 void tcp_peer_release(struct tcp_peer *peer);
 
 /* ---- Between the link's own files (locked) ------------------------------------------------------ */
 
-#define TCP_PIECES 64
+#define TCP_PIECES 64 /* maximum pieces of a send buffer */
 #define TCP_OUT_BYTES (SOFT_BURST_LONG + TCP_FLUSH_BYTES)
 #define TCP_IN_BYTES ((size_t)4 * TCP_SHORT_FRAME)
 
@@ -225,7 +231,8 @@ void tcp_drop_pieces(struct tcp_peer *peer, unsigned count);
 
 /* Writes as much of the send buffer to the socket as it takes. */
 void tcp_flush(struct tcp_peer *peer);
-/* Sets the state of the RTU, when it or something else has been received, and wakes the connection manager. */
+/* Called when the RTU, or something else in its place, has been received: sets the RTU's state, and wakes the
+ * connection manager. */
 void tcp_set_rtu(struct tcp_peer *peer, enum tcp_rtu rtu);
 /* Removes the peer from the list `unsent`, if it is there. */
 void tcp_leave_unsent(struct tcp_peer *peer);
@@ -233,7 +240,8 @@ void tcp_leave_unsent(struct tcp_peer *peer);
 int tcp_take(struct tcp_peer *peer);
 /* Sets the events that the epoll watches for, according to the peer's state. */
 void tcp_watch_events(struct tcp_peer *peer);
-/* The connection is broken: puts the queue pair into the error state. `error`: an errno, or 0. */
+/* Called when the connection is broken: puts the queue pair into the error state, and logs `why` and `error` (an errno,
+ * or 0). */
 void tcp_fail(struct tcp_peer *peer, const char *why, int error);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * tcp_frame.h - the frames of the tcp link, which the two devices write to the TCP connection after the handshake (REQ
- * and then RTU in one direction, REP in the other).
+ * tcp_frame.h - the frames of the tcp link (tcp.h), which two software devices write to their TCP connection after the
+ * connection manager's handshake: REQ and then RTU in one direction, REP in the other.
  *
  * A frame is a header of 8 bytes and a body. Numbers are big-endian.
  *

@@ -25,13 +25,13 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* rdma-core's function of that name; NULL if rdma-core is not installed or has none. */
+/* Returns rdma-core's function of that name; NULL if rdma-core is not installed or has no such function. */
 void *preload_find(const char *name);
 /* Like preload_find(), but prints a message and aborts instead of returning NULL. */
 void *preload_real(const char *name);
 
-/* rdma-core's function (or the C library's), with its type. It is looked up once. Relaxed: every thread finds the same
- * address, so the atomic pairs with nothing. */
+/* Evaluates to rdma-core's function of this name (or the C library's), with its type. It is looked up once. Relaxed:
+ * every thread finds the same address, so the atomic pairs with nothing. */
 #define real(name)                                                                                             \
     ({                                                                                                         \
         static _Atomic(void *) found_;                                                                         \

@@ -26,41 +26,43 @@ enum tree_kind {
 struct tree_place {
     char path[TREE_PATH];
     enum tree_kind kind;
-    char other[TREE_PATH]; /* path of a TREE_OTHER; of a directory with a slash at the end */
+    char other[TREE_PATH]; /* for a TREE_OTHER: the system's path; a directory's ends with a slash */
     const char *text;      /* content of a file; if NULL, `write` generates it */
     void (*write)(char text[TREE_TEXT], unsigned place); /* `place`: index in the GID table */
     unsigned place;
 };
 
-/* Whether a path leads to a file or directory of the tree. A relative path is relative to `folder`. Keeps errno. */
+/* Returns whether a path leads to a file or directory of the tree, and if so sets *place to it. A relative path is
+ * relative to `folder`. Keeps errno. */
 bool tree_find(struct tree_place *place, const char *folder, const char *path);
 
-/* Whether it is a directory that the system may have, too, with the kernel's devices in it. */
+/* Returns whether the system may also have this directory, with the kernel's devices in it. */
 bool tree_is_shared(const struct tree_place *place);
 
-/* Whether a glob pattern may match in the tree, because it begins with one of the tree's directories. */
+/* Returns whether a glob pattern may match in the tree, because it begins with one of the tree's directories. */
 bool tree_may_match(const char *pattern);
 
 /* Lists the names in a directory. Returns their number. */
 int tree_names(const struct tree_place *place, char names[TREE_NAMES][TREE_NAME]);
 
-/* The d_type (struct dirent) of a name in a directory; DT_UNKNOWN: the program must ask the system. */
+/* Returns the d_type (struct dirent) of a name in a directory; DT_UNKNOWN: the program must ask the system. */
 unsigned char tree_type(const struct tree_place *place, const char *name);
 
 /* Writes the content of a file to `text`. Returns its length in bytes. */
 size_t tree_read(const struct tree_place *place, char text[TREE_TEXT]);
 
-/* An inode number: a hash of the path, not 0. */
+/* Returns an inode number: a hash of the path, not 0. */
 uint64_t tree_number(const struct tree_place *place);
 
-/* Opens a file or directory of the tree, with open(2)'s flags. -1 and errno. */
+/* Opens a file or directory of the tree, with open(2)'s flags. Returns a descriptor, or -1 and errno. */
 int tree_open(const struct tree_place *place, int flags);
 
-/* Whether tree_open() has returned this descriptor; *place is then the file or directory. Keeps errno. */
+/* Returns whether tree_open() has returned this descriptor, and if so sets *place to the file or directory. Keeps
+ * errno. */
 bool tree_opened(struct tree_place *place, int fd);
 
-/* The path of a descriptor, according to the system or tree_open(). False: it has none, or the path is too long. Keeps
- * errno. */
+/* Stores the path of a descriptor, according to the system or tree_open(). False: it has none, or the path is too long.
+ * Keeps errno. */
 bool tree_path_of(char path[TREE_PATH], int fd);
 
 /* Called after a system call on a path failed. Returns whether it failed with ENOENT or ENOTDIR, and the path, relative

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * home.h - opening, sharing and closing device contexts. Each context has a struct soft_home, which holds its struct
- * soft_wire (the engine's callbacks), its links, and its entry in the service thread's list.
+ * home.h - opening, sharing and closing device contexts. Each context is a part of a struct soft_home ("home"), which
+ * also has the context's struct soft_wire (the engine's callbacks), its links, and its entry in the service thread's
+ * list. (The home queue of a socket in core/ is something else.)
  *
  * Each event channel of the connection manager has its own context, or uses the shared one (home_shared). A closed
  * context continues to exist as long as it has objects.
@@ -18,52 +19,58 @@
 #include "soft/link/udp.h"
 #include "service.h"
 
-/* Owned by its opener; after home_close() it frees itself with the last object. All fields except `wire` and `context`
- * are guarded by the context's lock. */
+/* Owned by its opener until home_close(); after that it is freed together with the context's last object. The context's
+ * lock guards all fields except `wire` and `context`. */
 struct soft_home {
-    struct soft_wire wire; /* First member: the engine passes the wire, and the callbacks cast it. */
+    struct soft_wire wire; /* first: the engine passes the wire to the callbacks, which cast it */
     struct ibv_context *context;
     struct udp udp;
     struct shm shm;
     struct tcp tcp;
-    unsigned unseen;  /* counts receive() calls that need not read the UDP sockets: every UNSEEN-th does */
-    unsigned unheard; /* counts calls that need not read the shm link's eventfd: every UNHEARD-th does */
+    unsigned unseen; /* calls of receive() that need not read the UDP sockets; every UNSEEN-th reads them */
+    /* Calls of receive() that need not read the shm link's eventfd; every UNHEARD-th reads it. */
+    unsigned unheard;
     struct service_member service;
     bool joined;                   /* service_join() succeeded */
-    LIST_ENTRY(soft_home) orphans; /* `orphans` and `all` are guarded by home.c's locks. */
+    LIST_ENTRY(soft_home) orphans; /* `orphans` and `all` are guarded by locks in home.c */
     LIST_ENTRY(soft_home) all;
 };
 
 /* The clock of all contexts: now_ns(). */
 extern struct soft_clock home_clock;
 
-/* Opens a context. NULL and errno. */
+/* Opens a context. NULL and errno on failure. */
 struct soft_home *home_open(void);
-/* The same with names (wire.h), which programs can exchange to connect queue pairs. */
+/* Opens a context with names (wire.h), which programs can exchange to connect queue pairs. NULL and errno on
+ * failure. */
 struct soft_home *home_open_named(void);
-/* The context with names that all users in the process share; it stays open. NULL and errno. */
+/* Returns the context with names that all users in the process share; the first call opens it. NULL and errno on
+ * failure. */
 struct soft_home *home_shared(void);
-/* The shared context's protection domain for users that bring none. NULL and errno. */
+/* Returns a protection domain of the shared context, for users that bring none. NULL and errno on failure. */
 struct ibv_pd *home_shared_pd(void);
-/* The same for XRC domains. */
+/* Returns an XRC domain of the shared context, for users that bring none. NULL and errno on failure. */
 struct ibv_xrcd *home_shared_xrcd(void);
 static inline struct soft_home *home_of(struct ibv_context *context)
 {
     return (struct soft_home *)soft_wire_of(context);
 }
-/* The owner is done with the context. It stays open while it has objects; home_reap() closes it after the last. */
+/* Called when the owner no longer uses the context. The context stays open while it has objects; home_reap() closes it
+ * when the last one is destroyed. */
 void home_close(struct soft_home *home);
-/* Called after an object was destroyed: closes contexts that waited for that. */
+/* Called after an object was destroyed: closes the contexts whose owner no longer uses them and that have no object. */
 void home_reap(void);
+/* Calls home_reap() if a call that destroys an object has returned 0. Returns `result`. */
 static inline int home_reaped(int result)
 {
     if (result == 0)
         home_reap();
     return result;
 }
-/* The device is unused: closes the shared context, unless the application still has objects in it. */
+/* Called when the device is no longer used: closes the shared context, unless the application still has objects in
+ * it. */
 void home_unshare(void);
-/* In a forked child: forgets all contexts. */
+/* Called in a forked child: forgets all contexts. */
 void home_forget(void);
 /* True if this process has opened contexts; false if it has only copies of those of the process that forked it. */
 bool home_is_own(void);

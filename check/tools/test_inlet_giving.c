@@ -92,6 +92,31 @@ START_TEST(given)
 }
 END_TEST
 
+/* A file that becomes shorter is reported as such, and not as an error of the disk. */
+START_TEST(became_shorter)
+{
+    make_file(LENGTH);
+    open_from(1, 1);
+    want_file(1, 0);
+    make_file(PIECE);
+    take(1);
+    ck_assert_int_eq(
+        count_said("10.0.0.1 port 1001: file became shorter while it was sent, it did not get all of"), 1);
+    ck_assert_int_eq(count_said("Input/output error"), 0);
+}
+END_TEST
+
+/* Another error of a file is reported with its text. */
+START_TEST(disk_failed)
+{
+    make_file(LENGTH);
+    open_from(1, 1);
+    want_file(1, 0);
+    fake_complete(fake_first(1, EXS_EVT_SENDFILE), EIO, 0, 0);
+    ck_assert_int_eq(count_said("10.0.0.1 port 1001: Input/output error, it did not get all of a file"), 1);
+}
+END_TEST
+
 /* A request during the transfer of another file is answered after that. */
 START_TEST(wants_two)
 {
@@ -334,6 +359,8 @@ int main(void)
 
     tcase_add_checked_fixture(tcase, inlets_setup, inlets_teardown);
     tcase_add_test(tcase, given);
+    tcase_add_test(tcase, became_shorter);
+    tcase_add_test(tcase, disk_failed);
     tcase_add_test(tcase, wants_two);
     tcase_add_test(tcase, takes_nothing);
     tcase_add_test(tcase, takes_slowly);

@@ -222,6 +222,13 @@ struct giving *giving_open(struct store *store, const char *name, const struct t
     return NULL;
 }
 
+bool giving_is_shorter(const struct giving *giving)
+{
+    struct stat now;
+
+    return giving->fd != -1 && fstat(giving->fd, &now) == 0 && (uint64_t)now.st_size < giving->size;
+}
+
 void giving_close(struct giving *giving)
 {
     if (giving == NULL)

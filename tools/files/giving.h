@@ -52,6 +52,8 @@ struct giving {
  * sets *why to the reason, a string; *failed is true if the cause is on the server, for example a lack of memory. */
 struct giving *giving_open(struct store *store, const char *name, const struct transfer_header *header,
                            const char **why, bool *failed);
+/* Whether the file is shorter than it was when the transfer began, which the transfer reports as EIO. */
+bool giving_is_shorter(const struct giving *giving);
 /* Frees it. No vector may be in flight. NULL is ignored. */
 void giving_close(struct giving *giving);
 

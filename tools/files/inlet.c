@@ -66,6 +66,19 @@ void inlet_broken(struct inlet *inlet, const char *what)
     inlet_close(inlet);
 }
 
+void inlet_failed(struct inlet *inlet, int error)
+{
+    const struct giving *giving = inlet->giving != NULL ? inlet->giving : inlet->intake.giving;
+    char why[TRANSFER_PATH_MAX + 64];
+
+    if (error == EIO && giving != NULL && giving_is_shorter(giving)) {
+        snprintf(why, sizeof(why), "%s became shorter while it was sent", giving->name);
+        inlet_broken(inlet, terminal_filter(why));
+    } else {
+        inlet_broken(inlet, strerror(error));
+    }
+}
+
 /* ---- Replies ------------------------------------------------------------------------------------------- */
 
 /* Prints the refusal with the name of the file, if that is known. */
@@ -252,7 +265,7 @@ static void slow_close(struct inlet *inlet, const char *why)
     intake_refuse(&inlet->intake, why);
     inlet->silent = inlet->seconds = 0;
     if (send_reply(inlet) == -1)
-        inlet_broken(inlet, strerror(errno));
+        inlet_failed(inlet, errno);
 }
 
 /* Returns the bytes in flight: the client may have received nearly all of a piece that has not completed. */
@@ -415,7 +428,7 @@ void inlet_event(struct inlet *inlet, const exs_event_t *event)
     if (inlet->closing)
         return; /* the events of cancelled operations arrive before the close event */
     if (handle_event(inlet, event) == -1)
-        inlet_broken(inlet, strerror(errno));
+        inlet_failed(inlet, errno);
     else if (inlet_is_over(inlet))
         inlet_close(inlet);
     else if (!inlet->ended || inlet->consumed != inlet->filled || inlet->replying)

@@ -45,6 +45,8 @@ bool inlets_are_crowded_by(const struct inlet *inlet);
 void inlet_close(struct inlet *inlet);
 /* Like inlet_close(), and prints the reason: `what`, a few words. */
 void inlet_broken(struct inlet *inlet, const char *what);
+/* Like inlet_broken(), with the text of an errno, or with the name of the file that became shorter. */
+void inlet_failed(struct inlet *inlet, int error);
 /* Whether the server is shutting down and the client is between two files: received bytes of a further file are
  * ignored. */
 bool inlet_is_over(const struct inlet *inlet);

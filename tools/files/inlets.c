@@ -68,7 +68,7 @@ static void read_for(struct inlet *inlet)
 {
     inlet->silent = inlet->seconds = 0;
     if (giving_read(inlet->giving) == -1 || (!giving_reads(inlet->giving) && inlet_give(inlet) == -1))
-        inlet_broken(inlet, strerror(errno));
+        inlet_failed(inlet, errno);
 }
 
 void inlets_read(struct inlets *inlets)
@@ -176,7 +176,7 @@ void inlet_open(struct inlets *inlets, int sock, const struct sockaddr_storage *
     if (inlets->ending)
         inlet_close(inlet); /* accepted before the shutdown, which waits for the close event */
     else if (!inlet_begin(inlet))
-        inlet_broken(inlet, strerror(errno));
+        inlet_failed(inlet, errno);
 }
 
 int inlets_finish(struct inlets *inlets)

@@ -16,6 +16,7 @@
 #include "check/support/streamed.h"
 #include "core/base/bytes.h"
 #include "core/base/clock.h"
+#include "soft/verbs/verbs.h"
 
 enum {
     SEGMENT = TCP_MTU / STREAMED_SEGMENTS,
@@ -197,6 +198,33 @@ START_TEST(frames_come_in_two_parts)
         run_until(roce_psn(psn + 1));
         ck_assert_mem_eq(device.memory + 8192, payload, LONG);
     }
+}
+END_TEST
+
+static unsigned activity(void)
+{
+    return atomic_load(&soft_poll_state(device.service.context)->activity);
+}
+
+/* A thread that busy-polls takes packets as a sign that more follow. A peer that stops within a payload, or sends it
+ * slowly, must not make it poll for all that time. */
+START_TEST(parts_are_no_activity)
+{
+    size_t length = put(WRITE_ONLY, 0, LONG, 8192), part = length / 8;
+    unsigned before = activity();
+
+    for (size_t at = 0; at < 7 * part; at += part) {
+        say(frame + at, part);
+        wait_for(device.peer->fd);
+        for (int i = 0; i < 3; i++)
+            ck_assert_int_eq(streamed_poll(&device), -1);
+        ck_assert_uint_eq(activity(), before);
+    }
+    say(frame + 7 * part, length - 7 * part);
+    wait_for(device.peer->fd);
+    ck_assert_int_eq(streamed_poll(&device), -1);
+    ck_assert_uint_eq(activity(), before + 1);
+    ck_assert_uint_eq(expected(), 1);
 }
 END_TEST
 
@@ -616,6 +644,7 @@ static Suite *tcp_link_suite(void)
     }
     tcase_add_loop_test(torn, frames_come_byte_by_byte, 0, sizeof lengths / sizeof *lengths);
     tcase_add_test(torn, frames_come_in_two_parts);
+    tcase_add_test(torn, parts_are_no_activity);
     tcase_add_test(torn, longest_packet);
     tcase_add_loop_test(lies, headers_that_lie, 0, sizeof headers / sizeof *headers);
     tcase_add_loop_test(lies, long_writes_that_are_refused, 0, 2);

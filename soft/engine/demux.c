@@ -133,14 +133,18 @@ void soft_input(struct ibv_context *ibv, const struct soft_path *path, const uin
 bool soft_input_target(struct ibv_context *ibv, const struct soft_path *path, const uint8_t *bytes,
                        size_t length, struct soft_target *target)
 {
-    struct soft_counters *counters = &soft_context_of(ibv)->counters;
+    struct soft_context *context = soft_context_of(ibv);
+    struct soft_counters *counters = &context->counters;
 
     target->count = 0;
     target->headers = target->length = 0;
     input_packet(ibv, path, bytes, bytes, length, SOFT_PAYLOAD_HERE, target);
     if (target->count == 0)
         return false;
-    counters->packets_received--; /* soft_input_placed() counts it */
+    /* soft_input_placed() counts the packet. A part of it is no activity: a thread that busy-polls would do so for as
+     * long as the rest takes, which the network's rate or a peer that stops decides. */
+    context->packets_found--;
+    counters->packets_received--;
     counters->bytes_received -= length;
     return true;
 }

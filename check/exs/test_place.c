@@ -37,7 +37,7 @@ static void receive_into(const struct pair *pair, struct scattered *to)
     struct op *op = xs_sock_op(sock, queue, EXS_EVT_RECV, NULL, NULL);
 
     ck_assert_ptr_nonnull(op);
-    op->waitall = to->waitall;
+    op->in.waitall = to->waitall;
     xs_place_into(op, to->pieces, to->count);
     STAILQ_INSERT_TAIL(&sock->conn->rx.recvs, op, link);
     xs_conn_run_recvs(sock->conn);
@@ -83,7 +83,7 @@ static void until_open(const struct pair *pair, uint32_t places, uint64_t bytes)
 
     while (client->peer_adverts.count != places ||
            client->peer_adverts.list[client->peer_adverts.head].left != bytes ||
-           server->adverts.count != places || STAILQ_FIRST(&server->rx.recvs)->room != bytes)
+           server->adverts.count != places || STAILQ_FIRST(&server->rx.recvs)->in.room != bytes)
         inbox_pump(pair->server_box, WAIT_MS);
 }
 
@@ -243,7 +243,7 @@ static bool stand_ins_are(const struct conn *conn, uint32_t wanted)
 
     STAILQ_FOREACH (op, &conn->rx.recvs, link) {
         count++;
-        if (op->piece_count > 0 || !op->advertised || op->recv_ring == NULL)
+        if (op->piece_count > 0 || !op->in.advertised || op->in.recv_ring == NULL)
             return false;
     }
     return count == wanted && conn->adverts.count == wanted &&

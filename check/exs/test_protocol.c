@@ -35,11 +35,11 @@ static void audit_adverts(const struct conn *to, const struct conn *from)
     bool behind = false;
 
     STAILQ_FOREACH (op, &to->rx.recvs, link) {
-        ck_assert(!op->advertised || !behind);
-        ck_assert(!op->advertised || count == 0 || op->posted == 0);
+        ck_assert(!op->in.advertised || !behind);
+        ck_assert(!op->in.advertised || count == 0 || op->posted == 0);
         ck_assert_uint_le(op->posted, op->length);
-        behind = behind || !op->advertised;
-        count += op->advertised;
+        behind = behind || !op->in.advertised;
+        count += op->in.advertised;
     }
     ck_assert_uint_eq(count, to->adverts.count);
     ck_assert_uint_le(count, ADVERTS_MAX);

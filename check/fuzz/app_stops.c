@@ -75,10 +75,10 @@ static bool is_meant(const struct asked *asked, const struct app_socket *socket,
 static void will_stop(struct asked *asked)
 {
     const struct op *op = is_send(asked) ? op_of(asked) : NULL;
-    bool begun = op != NULL && (op->posted > 0 || op->all_posted);
+    bool begun = op != NULL && (op->posted > 0 || op->out.all_posted);
 
     asked->cancelled = true;
-    if (op == NULL || op->all_posted || (begun && asked->socket->type != SOCK_STREAM))
+    if (op == NULL || op->out.all_posted || (begun && asked->socket->type != SOCK_STREAM))
         return;
     cut(asked, begun ? (size_t)op->posted : 0);
     if (!begun)

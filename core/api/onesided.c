@@ -113,7 +113,7 @@ static int start_op(struct sock *sock, struct op *op, const struct ask *ask)
     }
     if (xs_misuse_on)
         xs_held_begin(op, ask);
-    op->number = conn->tx.started++;
+    op->out.number = conn->tx.started++;
     STAILQ_INSERT_TAIL(&conn->onesided.ops, op, link);
     if (conn->onesided.current == NULL)
         conn->onesided.current = op;
@@ -142,10 +142,10 @@ int xs_start_onesided(const struct ask *ask)
         check_request(sock, &there, ask) == 0 &&
         (op = xs_sock_op(sock, queue, ask->type, ask->ahandle, ask->waiter)) != NULL) {
         op->unsignaled = (ask->flags & EXS_UNSIGNALED) != 0;
-        op->buffer = ask->buffer;
+        op->out.buffer = ask->buffer;
         op->length = ask->length;
-        op->remote = there.addr + ask->offset;
-        op->rkey = there.rkey;
+        op->out.remote = there.addr + ask->offset;
+        op->out.rkey = there.rkey;
         op->event.exs_evt_union.exs_evt_xfer.exs_evt_buffer = ask->buffer;
         result = start_op(sock, op, ask);
         if (result == 0 && sock->owner == NULL && queue == NULL && ask->waiter == NULL)

@@ -61,22 +61,22 @@ static int prepare_message(struct conn *conn, struct op *op, const struct ask *a
         struct piece *pieces = xs_vector_pieces(ask->message, EXS_MRF_SEND_DISABLE);
 
         if (pieces != NULL)
-            op->files = xs_files_of_memory(pieces, ask->message->exs_iovlen);
-        if (pieces != NULL && op->files == NULL)
+            op->out.files = xs_files_of_memory(pieces, ask->message->exs_iovlen);
+        if (pieces != NULL && op->out.files == NULL)
             xs_vector_leave(pieces, ask->message->exs_iovlen);
         free(pieces); /* free() preserves errno */
-        return op->files != NULL ? 0 : -1;
+        return op->out.files != NULL ? 0 : -1;
     }
     if (has_to_wait(conn))
         return xs_deferred_begin(op, ask->message);
-    op->bounce = xs_bounce_get(&conn->domain);
-    if (op->bounce == NULL)
+    op->out.bounce = xs_bounce_get(&conn->domain);
+    if (op->out.bounce == NULL)
         return -1;
-    if (xs_vector_gather(ask->message, op->bounce->data) == 0)
+    if (xs_vector_gather(ask->message, op->out.bounce->data) == 0)
         return 0;
     int saved = errno;
 
-    xs_bounce_put(&conn->domain, op->bounce);
+    xs_bounce_put(&conn->domain, op->out.bounce);
     errno = saved;
     return -1;
 }
@@ -90,11 +90,11 @@ static int prepare_send(struct conn *conn, struct op *op, const struct ask *ask)
         op->event.exs_evt_union.exs_evt_xferfile.exs_evt_vec_cnt = ask->count;
         bool last = false;
 
-        op->files = xs_files_new(ask->files, ask->count, ask->flags, &op->length, &last);
-        op->last = last;
-        return op->files != NULL ? 0 : -1;
+        op->out.files = xs_files_new(ask->files, ask->count, ask->flags, &op->length, &last);
+        op->out.last = last;
+        return op->out.files != NULL ? 0 : -1;
     }
-    op->buffer = ask->buffer;
+    op->out.buffer = ask->buffer;
     op->length = ask->length;
     op->event.exs_evt_union.exs_evt_xfer.exs_evt_buffer = ask->buffer;
     if (has_to_wait(conn) && xs_memory_is_none(ask->mhandle) && op->length <= BOUNCE_SIZE)
@@ -130,9 +130,9 @@ static int begin_send(struct sock *sock, struct queue *queue, const struct ask *
         undo_send(conn, op, ask->waiter);
         return -1;
     }
-    if (op->last)
+    if (op->out.last)
         conn->state.writing = WRITE_SHUT;
-    op->number = conn->tx.started++;
+    op->out.number = conn->tx.started++;
     STAILQ_INSERT_TAIL(&conn->tx.sends, op, link);
     if (conn->tx.current == NULL)
         conn->tx.current = op;
@@ -177,19 +177,19 @@ static int into_files(struct conn *conn, struct op *op, const struct ask *ask)
 
     op->event.exs_evt_union.exs_evt_xferfile.exs_evt_vec = (exs_xferfile_t *)(uintptr_t)ask->files;
     op->event.exs_evt_union.exs_evt_xferfile.exs_evt_vec_cnt = ask->count;
-    op->waitall = is_stream;
-    op->apart = true;
-    op->sink = xs_sink_new(ask->files, ask->count, is_stream, ask->flags);
-    if (op->sink == NULL)
+    op->in.waitall = is_stream;
+    op->in.apart = true;
+    op->in.sink = xs_sink_new(ask->files, ask->count, is_stream, ask->flags);
+    if (op->in.sink == NULL)
         return -1;
     if (conn->device->holds_no_pages ? !settings()->map_always : settings()->map_never)
-        xs_sink_copy_all(op->sink);
-    xs_place_into(op, xs_sink_pieces(op->sink), (uint32_t)ask->count);
+        xs_sink_copy_all(op->in.sink);
+    xs_place_into(op, xs_sink_pieces(op->in.sink), (uint32_t)ask->count);
     if (xs_place_whole(conn, op) < 0) {
-        xs_sink_end(op->sink, 0, &conn->domain); /* xs_sink_end() preserves errno */
+        xs_sink_end(op->in.sink, 0, &conn->domain); /* xs_sink_end() preserves errno */
         return -1;
     }
-    if (xs_sink_is_open_ended(op->sink))
+    if (xs_sink_is_open_ended(op->in.sink))
         op->length = UINT64_MAX; /* it must end only at the end of the stream */
     return 0;
 }
@@ -209,10 +209,10 @@ static int begin_recv(struct sock *sock, struct queue *queue, const struct ask *
     if (op == NULL)
         return -1;
     if ((ask->flags & (MSG_WAITALL | MSG_DONTWAIT)) == MSG_WAITALL && sock_is_stream(sock))
-        op->waitall = true;
+        op->in.waitall = true;
     if (ask->flags & (MSG_PEEK | EXS_INTR)) {
         op->deadline = ask->flags & EXS_INTR ? NEVER_NS : 0;
-        op->peeks = op->apart = (ask->flags & MSG_PEEK) != 0;
+        op->in.peeks = op->in.apart = (ask->flags & MSG_PEEK) != 0;
     }
     if (set_targets(conn, op, ask) < 0) {
         xs_undo(op, ask->waiter);

@@ -34,9 +34,9 @@ static bool may_copy(const struct conn *conn)
 
 static bool may_follow(const struct conn *conn, const struct op *op, uint64_t room)
 {
-    return op->files == NULL && op->event.exs_evt_type != EXS_EVT_SHUTDOWN && op->length > 0 &&
-           op->length <= room && op->length <= batch_limit(conn) && (!op->late || may_copy(conn)) &&
-           (conn->onesided.current == NULL || conn->onesided.current->number > op->number);
+    return op->out.files == NULL && op->event.exs_evt_type != EXS_EVT_SHUTDOWN && op->length > 0 &&
+           op->length <= room && op->length <= batch_limit(conn) && (!op->out.deferred || may_copy(conn)) &&
+           (conn->onesided.current == NULL || conn->onesided.current->out.number > op->out.number);
 }
 
 /* Add the sends behind the first to its message, as many as may follow. */
@@ -76,7 +76,7 @@ void xs_batch_count(const struct posted *posted, int change)
 
     for (uint8_t i = 0; i < posted->followers; i++) {
         op = STAILQ_NEXT(op, link);
-        op->requests += (uint32_t)change;
+        op->out.requests += (uint32_t)change;
     }
 }
 
@@ -87,8 +87,8 @@ uint64_t xs_batch_completed(const struct posted *posted)
 
     for (uint8_t i = 0; i < posted->followers; i++) {
         op = STAILQ_NEXT(op, link);
-        op->requests--;
-        op->acked += op->length;
+        op->out.requests--;
+        op->out.acked += op->length;
         bytes += op->length;
     }
     return bytes;
@@ -99,8 +99,8 @@ void xs_batch_failed(const struct posted *posted)
     struct op *op = posted->op;
 
     for (uint8_t i = 0; i <= posted->followers; i++) {
-        op->requests--;
-        op->failed = true;
+        op->out.requests--;
+        op->out.failed = true;
         op = STAILQ_NEXT(op, link);
     }
 }

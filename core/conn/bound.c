@@ -28,14 +28,14 @@ void xs_sends_count(struct conn *conn)
     struct op *op;
 
     STAILQ_FOREACH (op, &conn->tx.sends, link)
-        op->queued = conn->tx.queued += op->length;
+        op->out.queued = conn->tx.queued += op->length;
 }
 
 static uint64_t pending_bytes(const struct conn *conn)
 {
     const struct op *first = STAILQ_FIRST(&conn->tx.sends);
 
-    return first != NULL ? conn->tx.queued - first->queued + first->length : 0;
+    return first != NULL ? conn->tx.queued - first->out.queued + first->length : 0;
 }
 
 /* A send that is longer than the limit may start when no other send is pending. */
@@ -50,7 +50,7 @@ int xs_send_bound(struct sock *sock, struct op *op, const struct ask *ask)
         errno = EAGAIN;
         return -1;
     }
-    op->queued = sock->conn->tx.queued += op->length;
+    op->out.queued = sock->conn->tx.queued += op->length;
     if (sock->send_limit != 0)
         xs_limit(sock, op, sock->send_limit);
     if (xs_misuse_on)

@@ -458,10 +458,12 @@ int xs_make_usable(struct conn *conn, struct op *op, exs_mhandle_t mhandle, int 
 /* Returns where the bytes of a send or one-sided operation are then. *lkey: their key, or 0 if there are no bytes. */
 static inline uint8_t *op_memory(const struct op *op, uint32_t *lkey)
 {
-    const struct ibv_mr *mr = op->bounce != NULL ? op->bounce->mr : op->one_off != NULL ? op->one_off : op->mr;
+    const struct ibv_mr *mr = op->out.bounce != NULL ? op->out.bounce->mr
+                              : op->one_off != NULL  ? op->one_off
+                                                     : op->out.mr;
 
     *lkey = mr != NULL ? mr->lkey : 0;
-    return op->bounce != NULL ? op->bounce->data : op->buffer;
+    return op->out.bounce != NULL ? op->out.bounce->data : op->out.buffer;
 }
 /* Cancels an operation that could not be started, and drops its references. Keeps errno. */
 void xs_undo(struct op *op, struct waiter *waiter);

@@ -43,7 +43,7 @@ int xs_deferred_begin(struct op *op, const exs_msghdr_t *message)
 {
     op->pieces = &op->only;
     op->piece_count = 1;
-    op->only = (struct piece){.base = op->buffer, .length = op->length};
+    op->only = (struct piece){.base = op->out.buffer, .length = op->length};
     if (message != NULL) {
         op->many = xs_vector_pieces(message, EXS_MRF_SEND_DISABLE);
         if (op->many == NULL)
@@ -51,7 +51,7 @@ int xs_deferred_begin(struct op *op, const exs_msghdr_t *message)
         op->pieces = op->many;
         op->piece_count = (uint32_t)message->exs_iovlen;
     }
-    op->late = true;
+    op->out.deferred = true;
     if (look_at(op) == 0)
         return 0;
     xs_deferred_end(op);
@@ -62,7 +62,7 @@ static bool copy_pieces(const struct op *op)
 {
     struct gather gather;
 
-    gather_begin(&gather, op->bounce->data);
+    gather_begin(&gather, op->out.bounce->data);
     for (uint32_t i = 0; i < op->piece_count; i++) {
         const struct piece *piece = &op->pieces[i];
 
@@ -84,14 +84,14 @@ static int give_up(struct conn *conn, struct op *op, int error)
 
 int xs_deferred_copy(struct conn *conn, struct op *op)
 {
-    op->bounce = xs_bounce_get(&conn->domain);
-    if (op->bounce == NULL)
+    op->out.bounce = xs_bounce_get(&conn->domain);
+    if (op->out.bounce == NULL)
         return give_up(conn, op, ENOMEM);
     if (copy_pieces(op)) {
-        op->late = false;
+        op->out.deferred = false;
         return 1;
     }
-    xs_bounce_put(&conn->domain, op->bounce);
-    op->bounce = NULL;
+    xs_bounce_put(&conn->domain, op->out.bounce);
+    op->out.bounce = NULL;
     return give_up(conn, op, EFAULT);
 }

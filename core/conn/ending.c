@@ -22,13 +22,13 @@ static void set_unreported(const struct conn *conn, struct op *op)
     if (op->waiter != NULL)
         return;
     op->unreported = true;
-    op->identity = conn->sock->identity;
+    op->out.identity = conn->sock->identity;
     atomic_fetch_or_explicit(&conn->sock->sent, SENT_UNREPORTED, memory_order_relaxed);
 }
 
 void xs_send_follows(struct conn *conn, const struct op *op)
 {
-    if (op->number >= conn->tx.torn_at)
+    if (op->out.number >= conn->tx.torn_at)
         atomic_fetch_and_explicit(&conn->sock->sent, ~SENT_TORN, memory_order_relaxed);
 }
 
@@ -66,7 +66,7 @@ static bool is_begun(const struct conn *conn, const struct op *op)
 {
     if (op->event.exs_evt_type == EXS_EVT_SHUTDOWN)
         return conn->state.writing != WRITE_SHUT;
-    return op->posted > 0 || op->all_posted;
+    return op->posted > 0 || op->out.all_posted;
 }
 
 /* Undo the end of the stream that was requested with this send (EXS_SHUT_WR), or by this operation
@@ -74,13 +74,13 @@ static bool is_begun(const struct conn *conn, const struct op *op)
 static void undo_end(struct conn *conn, struct op *of)
 {
     const struct op *op;
-    bool ended = of->last;
+    bool ended = of->out.last;
 
-    of->last = false;
+    of->out.last = false;
     if (!ended || conn->state.writing != WRITE_SHUT)
         return;
     STAILQ_FOREACH (op, &conn->tx.sends, link) {
-        if (op->last)
+        if (op->out.last)
             return;
     }
     conn->state.writing = WRITE_OPEN;
@@ -106,7 +106,7 @@ static void cut_send(struct conn *conn, struct op *op, int error)
         conn->tx.current = STAILQ_NEXT(op, link);
     op->error = error;
     op->length = op->posted;
-    op->all_posted = true;
+    op->out.all_posted = true;
     op->unsignaled = false; /* not all was sent, so the application needs the event */
     undo_end(conn, op);
 }
@@ -129,7 +129,7 @@ void xs_send_stop(struct conn *conn, struct op *op, int error)
 {
     if (!is_begun(conn, op)) {
         remove_send(conn, op, error);
-    } else if (!op->all_posted && sock_is_stream(conn->sock)) {
+    } else if (!op->out.all_posted && sock_is_stream(conn->sock)) {
         cut_send(conn, op, stop_op(op, error));
         set_torn(conn);
     }
@@ -195,7 +195,7 @@ void xs_send_fail(struct conn *conn, struct op *op, int error)
         break_it(conn);
         return;
     }
-    bool in_turn = conn->tx.current == op || op->all_posted;
+    bool in_turn = conn->tx.current == op || op->out.all_posted;
 
     if (sock_is_stream(conn->sock))
         end_from(conn, op, error == ETIMEDOUT ? stop_op(op, error) : error, in_turn);

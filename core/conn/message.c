@@ -55,7 +55,7 @@ static inline bool is_over_when_posted(const struct conn *conn, const struct mes
 {
     const struct op *op = message->op;
 
-    return op->silent && op->requests == 0 && op->files == NULL &&
+    return op->silent && op->out.requests == 0 && op->out.files == NULL &&
            xs_conn_may_inline(conn, op, message->bytes - message->posted);
 }
 

@@ -65,7 +65,7 @@ static inline uint64_t batch_limit(const struct conn *conn)
 /* Returns true if the message with the last `bytes` bytes of this send may carry the send behind it, too. */
 static inline bool batch_may_follow(const struct conn *conn, const struct op *op, uint64_t bytes)
 {
-    return STAILQ_NEXT(op, link) != NULL && op->files == NULL && bytes > 0 && bytes <= batch_limit(conn) &&
+    return STAILQ_NEXT(op, link) != NULL && op->out.files == NULL && bytes > 0 && bytes <= batch_limit(conn) &&
            op->posted + bytes == op->length && conn->limits.max_gather > 1 && conn->limits.immediate;
 }
 /* Adds as many of the following sends to the message as it may carry, and posts it. Returns false if posting failed,

@@ -47,7 +47,7 @@ bool xs_onesided_post(struct conn *conn)
         .sg_list = &sge,
         .num_sge = 1,
         .opcode = xs_onesided_is_read(op) ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
-        .wr.rdma = {.remote_addr = op->remote + op->posted, .rkey = op->rkey},
+        .wr.rdma = {.remote_addr = op->out.remote + op->posted, .rkey = op->out.rkey},
     };
     struct posted posted = {.kind = POSTED_ONESIDED, .op = op, .bytes = sge.length};
 
@@ -56,7 +56,7 @@ bool xs_onesided_post(struct conn *conn)
     op->posted += sge.length;
     conn->onesided.reads += xs_onesided_is_read(op);
     if (op->posted == op->length) {
-        op->all_posted = true;
+        op->out.all_posted = true;
         conn->onesided.current = STAILQ_NEXT(op, link);
     }
     return true;
@@ -66,10 +66,10 @@ void xs_onesided_completed(struct conn *conn, const struct posted *posted, enum 
 {
     struct op *op = posted->op;
 
-    op->requests--;
+    op->out.requests--;
     conn->onesided.reads -= xs_onesided_is_read(op);
     if (status == IBV_WC_SUCCESS)
-        op->acked += posted->bytes;
+        op->out.acked += posted->bytes;
     else if (status == IBV_WC_REM_ACCESS_ERR && op->error == 0)
         op->error = EACCES;
 }
@@ -77,11 +77,11 @@ void xs_onesided_completed(struct conn *conn, const struct posted *posted, enum 
 static void finish_op(struct conn *conn, struct op *op, int error)
 {
     STAILQ_REMOVE_HEAD(&conn->onesided.ops, link);
-    if (xs_onesided_is_read(op) && op->bounce != NULL && op->acked > 0 && (error == 0 || op->stopped) &&
-        !nofault_give(op->buffer, op->bounce->data, op->acked))
+    if (xs_onesided_is_read(op) && op->out.bounce != NULL && op->out.acked > 0 && (error == 0 || op->stopped) &&
+        !nofault_give(op->out.buffer, op->out.bounce->data, op->out.acked))
         error = EFAULT;
-    *(xs_onesided_is_read(op) ? &conn->onesided.bytes_read : &conn->onesided.bytes_written) += op->acked;
-    xs_op_moved(op, op->acked);
+    *(xs_onesided_is_read(op) ? &conn->onesided.bytes_read : &conn->onesided.bytes_written) += op->out.acked;
+    xs_op_moved(op, op->out.acked);
     xs_tx_release(conn, op);
     xs_op_complete(op, error);
 }
@@ -91,8 +91,8 @@ void xs_onesided_finish(struct conn *conn, int error)
     struct op *op;
 
     while ((op = STAILQ_FIRST(&conn->onesided.ops)) != NULL) {
-        bool over = op->all_posted && op->requests == 0;
-        bool done = over && op->error == 0 && op->acked == op->length;
+        bool over = op->out.all_posted && op->out.requests == 0;
+        bool done = over && op->error == 0 && op->out.acked == op->length;
         bool stopped = over && op->stopped;
 
         if (!done && error == 0 && !stopped)
@@ -100,7 +100,7 @@ void xs_onesided_finish(struct conn *conn, int error)
         finish_op(conn, op,
                   done             ? 0
                   : op->error != 0 ? op->error
-                  : stopped        ? op_stopped(op, op->acked)
+                  : stopped        ? op_stopped(op, op->out.acked)
                                    : error);
     }
     if (error != 0)

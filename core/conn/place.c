@@ -30,30 +30,30 @@ static uint8_t *take_recv_ring(struct conn *conn)
 
 static void leave_recv_ring(struct conn *conn, struct op *op)
 {
-    conn->rx.slots &= ~(1u << (op->recv_ring - conn->ring.data) / BOUNCE_SIZE);
-    op->recv_ring = NULL;
+    conn->rx.slots &= ~(1u << (op->in.recv_ring - conn->ring.data) / BOUNCE_SIZE);
+    op->in.recv_ring = NULL;
 }
 
 void xs_place_pass(struct op *from, struct op *to)
 {
-    to->recv_ring = from->recv_ring;
-    from->recv_ring = NULL;
+    to->in.recv_ring = from->in.recv_ring;
+    from->in.recv_ring = NULL;
 }
 
 /* ---- The pieces of a receive ------------------------------------------------------------------- */
 
 static struct piece *current_piece(const struct op *op)
 {
-    return op->pieces + op->piece;
+    return op->pieces + op->in.piece;
 }
 
 struct place xs_place_next(const struct op *op)
 {
-    if (op->piece == op->piece_count)
+    if (op->in.piece == op->piece_count)
         return (struct place){0};
     /* The base of a piece in a file is NULL, and adding an offset to NULL is undefined, hence the cast. */
-    return (struct place){.addr = (uint8_t *)((uintptr_t)current_piece(op)->base + op->in_piece),
-                          .length = current_piece(op)->length - op->in_piece};
+    return (struct place){.addr = (uint8_t *)((uintptr_t)current_piece(op)->base + op->in.in_piece),
+                          .length = current_piece(op)->length - op->in.in_piece};
 }
 
 /* Deregister the memory that was registered for this operation only: the piece that it was filling. */
@@ -66,9 +66,9 @@ static void forget_one_off(struct conn *conn, struct op *op)
 
 static void skip_full(struct op *op)
 {
-    while (op->piece < op->piece_count && op->in_piece == current_piece(op)->length) {
-        op->piece++;
-        op->in_piece = 0;
+    while (op->in.piece < op->piece_count && op->in.in_piece == current_piece(op)->length) {
+        op->in.piece++;
+        op->in.in_piece = 0;
     }
 }
 
@@ -85,20 +85,20 @@ void xs_place_into(struct op *op, struct piece *pieces, uint32_t count)
 /* Like advance_piece(), for pieces that lie in files. Out of line, because most receives have none. */
 static __attribute__((noinline)) void advance_sink(struct conn *conn, struct op *op, uint64_t bytes)
 {
-    op->in_piece += bytes;
-    int error = xs_sink_filled(op->sink, op->in_piece, &conn->domain);
+    op->in.in_piece += bytes;
+    int error = xs_sink_filled(op->in.sink, op->in.in_piece, &conn->domain);
 
     if (op->error == 0)
         op->error = error;
-    if (op->in_piece == current_piece(op)->length)
+    if (op->in.in_piece == current_piece(op)->length)
         forget_one_off(conn, op);
     skip_full(op);
 }
 
 static void advance_piece(struct conn *conn, struct op *op, uint64_t bytes)
 {
-    op->in_piece += bytes;
-    if (op->in_piece < current_piece(op)->length)
+    op->in.in_piece += bytes;
+    if (op->in.in_piece < current_piece(op)->length)
         return;
     forget_one_off(conn, op);
     skip_full(op);
@@ -110,16 +110,16 @@ static __attribute__((noinline)) bool is_large_apart(const struct op *op)
 {
     uint64_t room = xs_place_next(op).length;
 
-    if (op->peeks || room < DIRECT_MIN)
+    if (op->in.peeks || room < DIRECT_MIN)
         return false;
-    return xs_sink_is_file(op->sink, op->piece)
-               ? xs_sink_may_map(op->sink, op->piece, room)
+    return xs_sink_is_file(op->in.sink, op->in.piece)
+               ? xs_sink_may_map(op->in.sink, op->in.piece, room)
                : current_piece(op)->memory != NULL || current_piece(op)->length > BOUNCE_SIZE;
 }
 
 bool xs_place_is_large(const struct op *op)
 {
-    if (op->apart)
+    if (op->in.apart)
         return is_large_apart(op);
     const struct piece *piece = current_piece(op);
 
@@ -151,41 +151,41 @@ static struct ibv_mr *piece_registration(struct conn *conn, struct op *op)
 
 int xs_place_whole(struct conn *conn, struct op *op)
 {
-    bool is_one = op->piece_count == 1 && (op->sink == NULL || !xs_sink_is_file(op->sink, 0));
+    bool is_one = op->piece_count == 1 && (op->in.sink == NULL || !xs_sink_is_file(op->in.sink, 0));
 
     if (sock_is_stream(conn->sock) || is_one || op->length <= BOUNCE_SIZE)
         return 0;
-    op->whole = calloc(1, op->length);
-    if (op->whole != NULL)
-        op->one_off =
-            xs_register(&conn->domain, op->whole, op->length, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    op->in.whole = calloc(1, op->length);
+    if (op->in.whole != NULL)
+        op->one_off = xs_register(&conn->domain, op->in.whole, op->length,
+                                  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     if (op->one_off != NULL)
         return 0;
-    free(op->whole); /* free() preserves errno */
-    op->whole = NULL;
+    free(op->in.whole); /* free() preserves errno */
+    op->in.whole = NULL;
     return -1;
 }
 
 /* Where the peer writes the message before it is copied to the pieces; NULL: into the pieces themselves. */
 static uint8_t *lies_at(const struct op *op)
 {
-    return op->recv_ring != NULL ? op->recv_ring : op->whole;
+    return op->in.recv_ring != NULL ? op->in.recv_ring : op->in.whole;
 }
 
 int xs_place_open(struct conn *conn, struct op *op, struct place *place)
 {
     if (goes_by_recv_ring(conn, op)) {
-        if (op->recv_ring == NULL)
-            op->recv_ring = take_recv_ring(conn);
+        if (op->in.recv_ring == NULL)
+            op->in.recv_ring = take_recv_ring(conn);
         *place = (struct place){.addr = (uint8_t *)(uintptr_t)conn->ring.iova +
-                                        (op->recv_ring - conn->ring.data) + op->posted,
+                                        (op->in.recv_ring - conn->ring.data) + op->posted,
                                 .length = op->length - op->posted,
                                 .rkey = conn->ring.initial_mr->rkey};
-    } else if (op->whole != NULL) {
+    } else if (op->in.whole != NULL) {
         *place = (struct place){
-            .addr = op->whole + op->posted, .length = op->length - op->posted, .rkey = op->one_off->rkey};
-    } else if (op->sink != NULL && xs_sink_is_file(op->sink, op->piece)) {
-        if (xs_sink_window(op->sink, op->piece, op->in_piece, &conn->domain, place) < 0)
+            .addr = op->in.whole + op->posted, .length = op->length - op->posted, .rkey = op->one_off->rkey};
+    } else if (op->in.sink != NULL && xs_sink_is_file(op->in.sink, op->in.piece)) {
+        if (xs_sink_window(op->in.sink, op->in.piece, op->in.in_piece, &conn->domain, place) < 0)
             return -1;
     } else {
         const struct ibv_mr *mr = piece_registration(conn, op);
@@ -195,16 +195,16 @@ int xs_place_open(struct conn *conn, struct op *op, struct place *place)
         *place = xs_place_next(op);
         place->rkey = mr->rkey;
     }
-    op->room = place->length;
+    op->in.room = place->length;
     return 0;
 }
 
 void xs_place_written(struct conn *conn, struct op *op, uint64_t bytes)
 {
-    op->room -= bytes;
+    op->in.room -= bytes;
     if (lies_at(op) != NULL || bytes == 0) /* 0 bytes may arrive when all pieces are full */
         return;
-    if (op->sink != NULL)
+    if (op->in.sink != NULL)
         advance_sink(conn, op, bytes);
     else
         advance_piece(conn, op, bytes);
@@ -226,12 +226,12 @@ static inline bool copy_to_memory(struct op *op, const uint8_t *from, uint64_t b
 
 uint64_t xs_place_copy_to_sink(struct conn *conn, struct op *op, const uint8_t *from, uint64_t bytes)
 {
-    if (op->piece == op->piece_count) {
+    if (op->in.piece == op->piece_count) {
         op->error = EFBIG;
         return 0;
     }
-    if (xs_sink_is_file(op->sink, op->piece))
-        op->error = xs_sink_write(op->sink, op->piece, op->in_piece, from, &bytes);
+    if (xs_sink_is_file(op->in.sink, op->in.piece))
+        op->error = xs_sink_write(op->in.sink, op->in.piece, op->in.in_piece, from, &bytes);
     else if (!copy_to_memory(op, from, bytes))
         return 0;
     advance_sink(conn, op, bytes);
@@ -250,11 +250,11 @@ void xs_place_look(struct op *op)
 {
     const uint8_t *first = xs_place_next(op).addr;
 
-    if (!op->advertised || lies_at(op) != NULL || op->room == 0)
+    if (!op->in.advertised || lies_at(op) != NULL || op->in.room == 0)
         return;
-    if (op->sink != NULL && xs_sink_is_file(op->sink, op->piece))
-        op->error = xs_sink_is_cut(op->sink) ? EIO : 0;
-    else if (!nofault_readable(first, op->room))
+    if (op->in.sink != NULL && xs_sink_is_file(op->in.sink, op->in.piece))
+        op->error = xs_sink_is_cut(op->in.sink) ? EIO : 0;
+    else if (!nofault_readable(first, op->in.room))
         op->error = EFAULT;
 }
 
@@ -270,21 +270,21 @@ static void copy_message(struct conn *conn, struct op *op)
         uint64_t room = xs_place_next(op).length, left = op->posted - copied;
         uint64_t bytes = room < left ? room : left;
 
-        copied +=
-            (op->sink != NULL ? xs_place_copy_to_sink : xs_place_copy)(conn, op, lies_at(op) + copied, bytes);
+        copied += (op->in.sink != NULL ? xs_place_copy_to_sink : xs_place_copy)(conn, op, lies_at(op) + copied,
+                                                                                bytes);
     }
     if (op->error == 0) {
         op->error = before;
         return;
     }
-    op->posted = op->sink != NULL ? copied : 0;
+    op->posted = op->in.sink != NULL ? copied : 0;
     if (op->error == EFAULT)
         op->error = EACCES; /* the same errno as for memory that can't be registered */
 }
 
 static __attribute__((noinline)) void end_sink(struct conn *conn, struct op *op)
 {
-    int error = xs_sink_end(op->sink, op->in_piece, &conn->domain);
+    int error = xs_sink_end(op->in.sink, op->in.in_piece, &conn->domain);
 
     if (op->error == 0)
         op->error = error;
@@ -294,16 +294,16 @@ void xs_place_end(struct conn *conn, struct op *op)
 {
     if (lies_at(op) != NULL)
         copy_message(conn, op);
-    if (op->recv_ring != NULL)
+    if (op->in.recv_ring != NULL)
         leave_recv_ring(conn, op);
     forget_one_off(conn, op);
-    if (op->sink != NULL) {
+    if (op->in.sink != NULL) {
         end_sink(conn, op);
     } else {
         xs_vector_leave(op->pieces, (int)op->piece_count);
         if (op->many != NULL)
             free(op->many);
     }
-    if (op->whole != NULL)
-        free(op->whole);
+    if (op->in.whole != NULL)
+        free(op->in.whole);
 }

@@ -16,7 +16,7 @@
 static void finish_receive(struct conn *conn, struct op *op)
 {
     STAILQ_REMOVE(&conn->rx.recvs, op, op, link);
-    if (op->advertised)
+    if (op->in.advertised)
         conn->adverts.count--;
     xs_place_end(conn, op);
     /* The message can't be copied to its receive buffer. */
@@ -69,7 +69,7 @@ static bool advertise_recv(struct conn *conn, struct op *op)
     }
     struct control control = {
         .type = CONTROL_ADVERT,
-        .flags = op->waitall ? CONTROL_WAITALL : 0,
+        .flags = op->in.waitall ? CONTROL_WAITALL : 0,
         .phase = conn->rx.phase + conn->rx.phase % 2, /* rounded up to the next even phase */
         .position = conn->rx.position,
         .addr = (uintptr_t)place.addr,
@@ -80,7 +80,7 @@ static bool advertise_recv(struct conn *conn, struct op *op)
     if (!xs_control_send(conn, &control, CREDITS_KEPT, POSTED_CONTROL))
         return false;
     conn->rx.phase = control.phase;
-    op->advertised = true;
+    op->in.advertised = true;
     conn->adverts.count++;
     return true;
 }
@@ -93,9 +93,9 @@ static void advertise_all(struct conn *conn)
         conn->ring.in < conn->adverts.resume_at)
         return;
     STAILQ_FOREACH (op, &conn->rx.recvs, link) {
-        if (!op->advertised && !advertise_recv(conn, op))
+        if (!op->in.advertised && !advertise_recv(conn, op))
             return;
-        if (op->recalled || op->room < op->length - op->posted)
+        if (op->in.recalled || op->in.room < op->length - op->posted)
             return; /* the rest of this receive must be advertised before the receives behind it */
     }
 }
@@ -132,9 +132,9 @@ static bool peek_bytes(struct conn *conn, struct op *op)
     uint64_t from = conn->ring.out, wanted = op->length < most ? op->length : most;
     bool more_may_come = conn->state.reading == READ_OPEN && conn->state.stage != CONN_DRAINED;
 
-    if (op->waitall && more_may_come && conn->ring.in - from < wanted)
+    if (op->in.waitall && more_may_come && conn->ring.in - from < wanted)
         return false;
-    if (op->waitall && conn->state.reading != READ_OPEN && conn->ring.in - from < wanted)
+    if (op->in.waitall && conn->state.reading != READ_OPEN && conn->ring.in - from < wanted)
         xs_op_flag(op, EXS_EOF);
     while (from != conn->ring.in && op->posted < op->length && op->error == 0)
         from += copy_out(conn, op, from, xs_place_copy);
@@ -143,7 +143,7 @@ static bool peek_bytes(struct conn *conn, struct op *op)
 
 static __attribute__((noinline)) bool empty_into_apart(struct conn *conn, struct op *op)
 {
-    if (op->peeks)
+    if (op->in.peeks)
         return peek_bytes(conn, op);
     conn->ring.out += copy_out(conn, op, conn->ring.out, xs_place_copy_to_sink);
     return true;
@@ -154,12 +154,12 @@ static void empty_recv_ring(struct conn *conn)
     while (conn->ring.in != conn->ring.out && !STAILQ_EMPTY(&conn->rx.recvs)) {
         struct op *op = STAILQ_FIRST(&conn->rx.recvs);
 
-        if (!op->apart)
+        if (!op->in.apart)
             conn->ring.out += copy_out(conn, op, conn->ring.out, xs_place_copy);
         else if (!empty_into_apart(conn, op))
             return;
-        if (op->error != 0 || op->posted == op->length || (!op->waitall && conn->ring.in == conn->ring.out) ||
-            op->peeks)
+        if (op->error != 0 || op->posted == op->length ||
+            (!op->in.waitall && conn->ring.in == conn->ring.out) || op->in.peeks)
             finish_receive(conn, op);
     }
 }
@@ -207,8 +207,8 @@ static bool replace_recv(struct conn *conn, struct op *op)
 
     if (stand_in == NULL)
         return false;
-    stand_in->room = op->room;
-    stand_in->advertised = true;
+    stand_in->in.room = op->in.room;
+    stand_in->in.advertised = true;
     xs_place_pass(op, stand_in);
     conn->adverts.count++;
     STAILQ_INSERT_AFTER(&conn->rx.recvs, op, stand_in, link);
@@ -223,12 +223,14 @@ static void end_recvs(struct conn *conn)
     struct op *op = STAILQ_FIRST(&conn->rx.recvs), *next;
 
     for (; op != NULL; op = next) {
-        bool exposed = op->advertised && conn->state.reading < READ_ENDED && conn->state.stage != CONN_DRAINED;
+        bool exposed =
+            op->in.advertised && conn->state.reading < READ_ENDED && conn->state.stage != CONN_DRAINED;
 
         next = STAILQ_NEXT(op, link);
         if (!exposed)
             finish_at_end(conn, op);
-        else if (op->piece_count > 0 && (op->recv_ring == NULL || conn->rx.filling || !replace_recv(conn, op)))
+        else if (op->piece_count > 0 &&
+                 (op->in.recv_ring == NULL || conn->rx.filling || !replace_recv(conn, op)))
             return;
     }
 }
@@ -272,7 +274,7 @@ static void direct_arrived(struct conn *conn, uint32_t imm)
     struct op *op = STAILQ_FIRST(&conn->rx.recvs);
     uint32_t bytes = imm & IMM_LENGTH;
 
-    if (op == NULL || !op->advertised || bytes > op->room) {
+    if (op == NULL || !op->in.advertised || bytes > op->in.room) {
         xs_violation(conn, "data without an advertisement");
         return;
     }
@@ -286,10 +288,10 @@ static void direct_arrived(struct conn *conn, uint32_t imm)
         return;
     if (imm & IMM_TRUNC && !conn->rx.ended)
         xs_op_flag(op, MSG_TRUNC);
-    if (!sock_is_stream(conn->sock) || !op->waitall || op->posted == op->length || op->error != 0) {
+    if (!sock_is_stream(conn->sock) || !op->in.waitall || op->posted == op->length || op->error != 0) {
         finish_direct(conn, op);
-    } else if (op->room == 0 || op->recalled) { /* advertise the next part of the receive, or this part again */
-        op->advertised = op->recalled = false;
+    } else if (op->in.room == 0 || op->in.recalled) { /* advertise its next part, or this part again */
+        op->in.advertised = op->in.recalled = false;
         conn->adverts.count--;
         if (op->stopped)
             finish_stopped(conn, op);
@@ -301,7 +303,7 @@ static void withdraw_adverts(struct conn *conn)
     struct op *op;
 
     STAILQ_FOREACH (op, &conn->rx.recvs, link) {
-        op->advertised = op->recalled = false;
+        op->in.advertised = op->in.recalled = false;
     }
     conn->adverts.count = 0;
 }
@@ -337,7 +339,7 @@ static bool discard_message(struct conn *conn)
             return false;
         STAILQ_INSERT_TAIL(&conn->rx.recvs, op, link);
     }
-    if (!op->advertised)
+    if (!op->in.advertised)
         advertise_recv(conn, op);
     return true;
 }
@@ -377,7 +379,7 @@ void xs_rx_recalled(struct conn *conn)
     if (conn->rx.filling) { /* the peer still writes into this receive until the transfer ends */
         struct op *op = STAILQ_FIRST(&conn->rx.recvs);
 
-        op->advertised = op->recalled = true;
+        op->in.advertised = op->in.recalled = true;
         conn->adverts.count = 1;
     }
     xs_rx_end_stopped(conn);
@@ -387,7 +389,7 @@ void xs_rx_stop(struct conn *conn, struct op *op, int error)
 {
     op->stopped = true;
     op->stop = error;
-    if (op->advertised && !op->recalled)
+    if (op->in.advertised && !op->in.recalled)
         xs_rx_recall(conn);
 }
 
@@ -397,7 +399,7 @@ void xs_rx_end_stopped(struct conn *conn)
 
     for (; op != NULL; op = next) {
         next = STAILQ_NEXT(op, link);
-        if (op->stopped && !op->advertised)
+        if (op->stopped && !op->in.advertised)
             finish_stopped(conn, op);
     }
 }

@@ -97,8 +97,8 @@ static __attribute__((noinline)) bool awaits_advert(struct conn *conn, const str
     if (op->length - op->posted <= conn->peer_ring.size || op->deadline != 0 || conn->peer_adverts.skip > 0)
         return false;
     now = now_ns();
-    if (conn->peer_adverts.wait_until == 0 || conn->peer_adverts.waiter != op->number) {
-        conn->peer_adverts.waiter = op->number;
+    if (conn->peer_adverts.wait_until == 0 || conn->peer_adverts.waiter != op->out.number) {
+        conn->peer_adverts.waiter = op->out.number;
         conn->peer_adverts.wait_until = ns_after(now, ADVERT_NS);
         xs_sock_wake_by(conn->sock, conn->peer_adverts.wait_until);
     }
@@ -180,8 +180,8 @@ static void advance_target(struct conn *conn, struct target *target, uint32_t by
 static inline int next_span_of_files(struct conn *conn, struct op *op, struct span *span)
 {
     struct span found = {0};
-    int there = xs_files_span(op->files, &conn->domain, &found.addr, &found.length, &found.lkey, &found.window,
-                              &op->error);
+    int there = xs_files_span(op->out.files, &conn->domain, &found.addr, &found.length, &found.lkey,
+                              &found.window, &op->error);
 
     *span = found;
     return there;
@@ -189,9 +189,9 @@ static inline int next_span_of_files(struct conn *conn, struct op *op, struct sp
 
 int xs_tx_span(struct conn *conn, struct op *op, struct span *span)
 {
-    if (op->files != NULL)
+    if (op->out.files != NULL)
         return next_span_of_files(conn, op, span);
-    int copied = op->late ? xs_deferred_copy(conn, op) : 1;
+    int copied = op->out.deferred ? xs_deferred_copy(conn, op) : 1;
 
     if (copied != 1)
         return copied;
@@ -205,7 +205,7 @@ int xs_tx_span(struct conn *conn, struct op *op, struct span *span)
 
 void xs_tx_all_posted(struct conn *conn, struct op *op)
 {
-    op->all_posted = true;
+    op->out.all_posted = true;
     conn->tx.current = STAILQ_NEXT(op, link);
 }
 
@@ -296,12 +296,12 @@ void xs_tx_end(struct conn *conn)
 
 inline void xs_tx_release(struct conn *conn, struct op *op)
 {
-    if (op->files != NULL)
-        xs_files_free(op->files, &conn->domain);
+    if (op->out.files != NULL)
+        xs_files_free(op->out.files, &conn->domain);
     if (op->one_off != NULL)
         conn->device->dereg_mr(op->one_off);
-    if (op->bounce != NULL)
-        xs_bounce_put(&conn->domain, op->bounce);
+    if (op->out.bounce != NULL)
+        xs_bounce_put(&conn->domain, op->out.bounce);
     if (op->memory != NULL)
         xs_memory_unuse(op->memory);
     xs_deferred_end(op);
@@ -309,7 +309,7 @@ inline void xs_tx_release(struct conn *conn, struct op *op)
 
 inline void xs_tx_finish(struct conn *conn, struct op *op, int error)
 {
-    uint64_t bytes = error == 0 ? op->length : op->acked;
+    uint64_t bytes = error == 0 ? op->length : op->out.acked;
 
     STAILQ_REMOVE_HEAD(&conn->tx.sends, link);
     xs_op_moved(op, bytes);
@@ -321,7 +321,7 @@ static inline bool first_is_done(const struct conn *conn)
 {
     const struct op *op = STAILQ_FIRST(&conn->tx.sends);
 
-    return op != NULL && op->requests == 0 && op->all_posted && !op->failed;
+    return op != NULL && op->out.requests == 0 && op->out.all_posted && !op->out.failed;
 }
 
 /* The first send is done: complete it and the sends behind it that are done, too. */
@@ -347,7 +347,7 @@ static __attribute__((noinline)) void window_completed(struct conn *conn, const 
 {
     struct op *op = posted->op;
 
-    if (xs_window_acked(op->files, posted->window, posted->bytes, &conn->domain) < 0 && op->error == 0)
+    if (xs_window_acked(op->out.files, posted->window, posted->bytes, &conn->domain) < 0 && op->error == 0)
         xs_send_fail(conn, op, EIO);
 }
 
@@ -355,10 +355,10 @@ inline void xs_tx_completed(struct conn *conn, const struct posted *posted)
 {
     struct op *op = posted->op;
 
-    op->requests--;
-    op->acked += posted->told;
+    op->out.requests--;
+    op->out.acked += posted->told;
     if (posted->followers > 0)
-        op->acked -= xs_batch_completed(posted);
+        op->out.acked -= xs_batch_completed(posted);
     if (posted->window != NULL)
         window_completed(conn, posted);
 }
@@ -369,7 +369,7 @@ static bool post_next(struct conn *conn)
 {
     struct op *op = conn->tx.current;
 
-    if (op == NULL || (conn->onesided.current != NULL && conn->onesided.current->number < op->number))
+    if (op == NULL || (conn->onesided.current != NULL && conn->onesided.current->out.number < op->out.number))
         return false;
     if (op->event.exs_evt_type != EXS_EVT_SHUTDOWN && (op->length > 0 || !sock_is_stream(conn->sock)))
         return post_data(conn, op);

@@ -10,23 +10,23 @@ inline int xs_make_usable(struct conn *conn, struct op *op, exs_mhandle_t mhandl
 {
     int forbidden = access == 0 ? EXS_MRF_SEND_DISABLE : EXS_MRF_RECV_DISABLE;
 
-    if (xs_memory_use(mhandle, op->buffer, op->length, forbidden, &op->memory) < 0)
+    if (xs_memory_use(mhandle, op->out.buffer, op->length, forbidden, &op->memory) < 0)
         return -1;
     if (op->length == 0)
         return 0;
     if (op->memory != NULL) {
-        op->mr = xs_memory_mr(op->memory, &conn->domain, MEMORY_LOCAL);
-        return op->mr != NULL ? 0 : -1;
+        op->out.mr = xs_memory_mr(op->memory, &conn->domain, MEMORY_LOCAL);
+        return op->out.mr != NULL ? 0 : -1;
     }
     if (op->length > BOUNCE_SIZE) {
-        op->one_off = xs_register(&conn->domain, op->buffer, op->length, access);
+        op->one_off = xs_register(&conn->domain, op->out.buffer, op->length, access);
         return op->one_off != NULL ? 0 : -1;
     }
-    op->bounce = xs_bounce_get(&conn->domain);
-    if (op->bounce == NULL)
+    op->out.bounce = xs_bounce_get(&conn->domain);
+    if (op->out.bounce == NULL)
         return -1;
-    if (access == 0 && !nofault_take(op->bounce->data, op->buffer, op->length)) {
-        xs_bounce_put(&conn->domain, op->bounce);
+    if (access == 0 && !nofault_take(op->out.bounce->data, op->out.buffer, op->length)) {
+        xs_bounce_put(&conn->domain, op->out.bounce);
         errno = EACCES;
         return -1;
     }

@@ -19,7 +19,7 @@ inline __attribute__((always_inline)) bool xs_conn_may_inline(const struct conn 
                                                               uint32_t bytes)
 {
     return bytes <= conn->limits.max_inline &&
-           (op == NULL || bytes == 0 || op->bounce != NULL || (op->memory != NULL && !op->memory->nofault));
+           (op == NULL || bytes == 0 || op->out.bounce != NULL || (op->memory != NULL && !op->memory->nofault));
 }
 
 /* Tells the device whether this thread will poll again after it has posted (struct poll_state). */
@@ -59,7 +59,7 @@ static inline __attribute__((always_inline)) void enqueue_wr(struct conn *conn, 
 
     conn->sq.posted[entry] = *posted;
     if (posted->op != NULL)
-        posted->op->requests++;
+        posted->op->out.requests++;
     if (posted->followers > 0)
         xs_batch_count(posted, 1);
     wr->wr_id = (uintptr_t)conn->handle | (uint64_t)entry << ENTRY_SHIFT;
@@ -80,7 +80,7 @@ static __attribute__((cold)) bool take_back(struct conn *conn, long count)
         const struct posted *posted = &conn->sq.posted[--conn->sq.tail % SQ_DEPTH];
 
         if (posted->op != NULL)
-            posted->op->requests--;
+            posted->op->out.requests--;
         xs_batch_count(posted, -1);
     }
     conn->sq.signaled = conn->sq.tail;
@@ -165,7 +165,7 @@ static bool has_arrived(const struct conn *conn, uint32_t entry)
 static void wr_failed(struct conn *conn, const struct posted *posted, const struct ibv_wc *wc)
 {
     if (posted->op != NULL && posted->op->error == 0 && wc->status == IBV_WC_LOC_PROT_ERR)
-        posted->op->error = posted->op->files != NULL ? EIO : EFAULT;
+        posted->op->error = posted->op->out.files != NULL ? EIO : EFAULT;
     if (wc->status != IBV_WC_WR_FLUSH_ERR)
         report_failure(conn, wc);
     if (posted->kind == POSTED_SILENT) {

@@ -270,7 +270,7 @@ void xs_held_begin(const struct op *op, const struct ask *ask)
 
 void xs_held_begin_element(const struct op *op)
 {
-    const exs_acceptaddr_t *element = op->element;
+    const exs_acceptaddr_t *element = op->accept.element;
     struct held *held = new_held(op, 2);
 
     if (held == NULL)

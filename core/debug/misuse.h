@@ -37,7 +37,7 @@ void xs_misuse_handle(struct handle_table *table, const char *kind, const void *
 /* Called when an operation is about to start, with the socket's lock: records the operation's buffers. Until the
  * operation completes, the application must not change a buffer that is sent, or use a buffer that is filled. */
 void xs_held_begin(const struct op *op, const struct ask *ask);
-/* Like xs_held_begin(), for an accept: its buffers are op->element, which must have been set, and the buffer for the
+/* Like xs_held_begin(), for an accept: its buffers are accept.element, which must have been set, and the buffer for the
  * peer's address that the element names. */
 void xs_held_begin_element(const struct op *op);
 /* Called when the operation completes: checks its buffers, and forgets them. */

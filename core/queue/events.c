@@ -356,7 +356,7 @@ void xs_ops_free(struct queue *queue)
 
     STAILQ_FOREACH (op, &queue->events.list, link) {
         if (op->unreported)
-            xs_sock_reported(op->event.exs_evt_socket, op->identity);
+            xs_sock_reported(op->event.exs_evt_socket, op->out.identity);
     }
     while ((chunk = STAILQ_FIRST(&queue->pool.chunks)) != NULL) {
         STAILQ_REMOVE_HEAD(&queue->pool.chunks, link);
@@ -376,7 +376,7 @@ int xs_events_take(struct queue *queue, exs_event_t *events, int most)
         STAILQ_REMOVE_HEAD(&queue->events.list, link);
         events[count++] = op->event;
         if (op->unreported)
-            xs_sock_reported(op->event.exs_evt_socket, op->identity);
+            xs_sock_reported(op->event.exs_evt_socket, op->out.identity);
         op_free(queue, op);
     }
     queue->events.taken += (unsigned)count;

@@ -30,6 +30,54 @@ struct piece {
     struct memory *memory; /* the user's region, counted as in use; NULL: not registered */
 };
 
+/* The part of an accept. */
+struct op_accept {
+    exs_acceptaddr_t *element;
+    bool multishot; /* stays pending; each connection gets another operation, without `element` */
+};
+
+/* The part of a send, of the end of a stream (exs_shutdown), and of a one-sided operation: those that work requests of
+ * this end carry out. */
+struct op_out {
+    uint8_t *buffer;
+    struct ibv_mr *mr;     /* covers the buffer, unless the bytes are copied */
+    struct bounce *bounce; /* the copy of a small unregistered buffer */
+    struct files *files;   /* sendfile, sendmsg: where the bytes come from; owned by the operation */
+    uint64_t acked;        /* bytes, completed by the device */
+    union {
+        uint64_t number;   /* counts the connection's sends and one-sided operations from 0 */
+        uint64_t identity; /* if unreported: the socket's identity */
+    };
+    union {
+        uint64_t queued; /* send: `tx.queued` of the connection at its end, if sends are limited (bound.c) */
+        uint64_t remote; /* one-sided: the address in the peer's memory */
+    };
+    uint32_t rkey;       /* one-sided: the key of `remote` */
+    uint32_t requests;   /* work requests outstanding */
+    bool all_posted : 1; /* nothing is left to give to the device */
+    bool failed : 1;     /* a work request completed with an error */
+    /* send: short, and copied only when it becomes the first one to be posted (deferred_copy.c) */
+    bool deferred : 1;
+    bool last : 1; /* send: the end of the stream follows it */
+};
+
+/* The part of a receive. */
+struct op_in {
+    /* recvfile: the files that the pieces lie in; owns the pieces; owned by the operation */
+    struct sink *sink;
+    uint8_t *recv_ring; /* where a short message lies in the ring buffer */
+    uint8_t *whole;     /* memory for a longer message that goes to several pieces; owned by the operation */
+    uint64_t room;      /* bytes that the peer may still write into the advertised memory */
+    uint64_t in_piece;  /* the bytes in the first piece that is not full */
+    uint32_t piece;     /* the index of that piece */
+    bool waitall : 1;
+    bool peeks : 1;      /* the data is copied and stays in the ring buffer */
+    bool apart : 1;      /* not on the fast path: it peeks, or has a sink */
+    bool advertised : 1; /* the peer may write into it */
+    /* its advertisement was recalled; the peer only finishes the transfer that it had begun */
+    bool recalled : 1;
+};
+
 /* Owned by the socket until it completes, then by the queue that holds its event. Guarded by the lock of the socket's
  * home, then by the queue's events.lock. */
 struct op {
@@ -41,75 +89,32 @@ struct op {
     bool silent : 1;       /* no event at all: no queue was named */
     /* the pool is that of the socket's home: started and completed with that queue's lock held */
     bool at_home : 1;
-
-    /* accept: stays pending; each connection gets another operation, without `element` */
-    bool multishot : 1;
-    /* send: short, and copied only when it becomes the first one to be posted (deferred_copy.c) */
-    bool late : 1;
-    bool all_posted : 1; /* send: nothing is left to give to the device */
-    bool failed : 1;     /* send: a work request completed with an error */
     /* send: it failed without being cancelled, and no other send may start before its event is dequeued (ending.h) */
     bool unreported : 1;
-    bool last : 1;       /* send: the end of the stream follows it */
-    bool waitall : 1;    /* receive */
-    bool peeks : 1;      /* receive: the data is copied and stays in the ring buffer */
-    bool apart : 1;      /* receive: not on the fast path: it peeks, or has a sink */
-    bool advertised : 1; /* receive: the peer may write into it */
-    /* receive: its advertisement was recalled; the peer only finishes the transfer that it had begun */
-    bool recalled : 1;
     /* receive, one-sided: completes with `stop` as soon as neither the peer nor the device uses its memory */
     bool stopped : 1;
-    uint32_t requests; /* send: work requests outstanding */
-    int error;         /* send, receive: the errno to complete with */
-    union {
-        uint32_t rkey; /* one-sided: the key of `remote`, until it is stopped */
-        int stop;      /* if stopped: an errno */
-    };
+    int stop;             /* if stopped: an errno */
+    int error;            /* send, receive: the errno to complete with */
+    uint32_t piece_count; /* of `pieces`; 0: a stand-in of the library, without a user's buffer (rx.c) */
+    /* accept, send, receive: ns, when it must end at the latest (limit.c); 0: no limit; NEVER_NS: no limit, but a
+     * signal may interrupt it (EXS_INTR) */
+    uint64_t deadline;
 
-    union {
-        exs_acceptaddr_t *element; /* accept */
-        uint8_t *buffer;           /* send, one-sided */
-    };
-    /* transfers; bytes */
-    uint64_t length;
-    uint64_t posted; /* send: given to the device; receive: filled */
-    union {
-        uint64_t acked; /* send, one-sided: completed by the device */
-        uint64_t room;  /* receive: bytes that the peer may still write into the advertised memory */
-    };
-    union {
-        struct ibv_mr *mr;  /* send, one-sided: covers the buffer, unless the bytes are copied */
-        uint8_t *recv_ring; /* receive: where a short message lies in the ring buffer */
-    };
+    /* transfers */
+    uint64_t length;        /* bytes */
+    uint64_t posted;        /* bytes; send: given to the device; receive: filled */
     struct memory *memory;  /* the user's region, counted as in use; a receive has one for each piece instead */
     struct ibv_mr *one_off; /* registered for this operation alone */
-    struct bounce *bounce;  /* the copy of a small unregistered buffer */
+
+    /* by the kind of the operation */
     union {
-        struct files *files; /* sendfile, sendmsg: where the bytes come from; owned by the operation */
-        /* recvfile: the files that the pieces lie in; owns the pieces; owned by the operation */
-        struct sink *sink;
-    };
-    union {
-        uint64_t number;   /* send, one-sided: counts the connection's sends and one-sided operations from 0 */
-        uint64_t identity; /* if unreported: the socket's identity */
-    };
-    union {
-        uint64_t remote; /* one-sided: the address in the peer's memory */
-        /* accept, send, receive: ns, when it must end at the latest (limit.c); 0: no limit; NEVER_NS: no limit, but a
-         * signal may interrupt it (EXS_INTR) */
-        uint64_t deadline;
+        struct op_accept accept;
+        struct op_out out;
+        struct op_in in;
     };
 
-    /* receive: where the bytes go (place.h); send with `late` set: where they come from */
-    union {
-        uint64_t in_piece; /* receive: the bytes in the first piece that is not full */
-        /* send: `queued` of the connection at the end of this send, if sends are limited (bound.c) */
-        uint64_t queued;
-    };
-    uint32_t piece;       /* receive: the index of the first piece that is not full */
-    uint32_t piece_count; /* 0: a stand-in of the library, without a user's buffer (rx.c) */
-    struct piece *many;   /* of exs_recvmsg, exs_sendmsg; owned by the operation */
-    uint8_t *whole;       /* memory for a longer message that goes to several pieces; owned by the operation */
+    /* receive: where the bytes go (place.h); send with out.deferred set: where they come from */
+    struct piece *many; /* of exs_recvmsg, exs_sendmsg; owned by the operation */
 
     /* Undefined if there are no pieces: clearing an operation stops here. */
     struct piece *pieces;

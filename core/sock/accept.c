@@ -121,7 +121,9 @@ void xs_standby_polled(struct queue *home, struct attachment *attachment, bool f
 
 struct op *xs_accept_told(struct sock *listener, struct op *op)
 {
-    return op->multishot ? xs_sock_op(listener, op->pool, EXS_EVT_ACCEPT, op->event.exs_evt_ahandle, NULL) : op;
+    return op->accept.multishot
+               ? xs_sock_op(listener, op->pool, EXS_EVT_ACCEPT, op->event.exs_evt_ahandle, NULL)
+               : op;
 }
 
 void xs_accept_spent(struct sock *listener, struct op *op)
@@ -157,7 +159,7 @@ void xs_accepts_end(struct sock *listener, int error)
     listener->next_accept = NULL;
     while ((op = STAILQ_FIRST(&listener->accepts)) != NULL) {
         STAILQ_REMOVE_HEAD(&listener->accepts, link);
-        op->element->exs_socket = -1;
+        op->accept.element->exs_socket = -1;
         op->event.exs_evt_union.exs_evt_accept.exs_evt_newsocket = -1;
         xs_op_complete(op, error);
     }
@@ -320,11 +322,11 @@ static int start_accepts(struct sock *listener, const struct ask *ask, struct qu
         op = xs_sock_op(listener, queue, EXS_EVT_ACCEPT, addrvec[i].exs_ahandle, waiter);
         if (op == NULL)
             goto unwind;
-        op->element = &addrvec[i];
+        op->accept.element = &addrvec[i];
         if (xs_misuse_on)
             xs_held_begin_element(op);
-        op->multishot = (ask->flags & EXS_MULTISHOT) != 0;
-        if (listener->receive_limit != 0 && !op->multishot)
+        op->accept.multishot = (ask->flags & EXS_MULTISHOT) != 0;
+        if (listener->receive_limit != 0 && !op->accept.multishot)
             xs_limit(listener, op, listener->receive_limit);
         STAILQ_INSERT_TAIL(&ops, op, link);
     }

@@ -44,7 +44,7 @@ static bool is_meant(struct op *op, const struct stop *stop)
 /* A message that has begun, and a send that is all posted, continue after their deadline. */
 static bool may_fail(const struct conn *conn, const struct op *op)
 {
-    return !conn_broken(conn) && !op->all_posted && (op->posted == 0 || sock_is_stream(conn->sock));
+    return !conn_broken(conn) && !op->out.all_posted && (op->posted == 0 || sock_is_stream(conn->sock));
 }
 
 /* Fail the sends whose deadline has passed; on a STREAM the first of them, which ends all sends behind it. */
@@ -92,13 +92,13 @@ static int stop_sends(struct conn *conn, const struct stop *stop)
 
 static void stop_onesided_one(struct conn *conn, struct op *op, int error)
 {
-    if (op->all_posted)
+    if (op->out.all_posted)
         return;
     op->stopped = true;
     op->stop = error;
     if (conn->onesided.current == op)
         conn->onesided.current = STAILQ_NEXT(op, link);
-    op->all_posted = true;
+    op->out.all_posted = true;
     if (op->posted > 0)
         return;
     STAILQ_REMOVE(&conn->onesided.ops, op, op, link);
@@ -161,7 +161,7 @@ static int stop_accepts(struct sock *listener, const struct stop *stop)
         if (!is_meant(op, stop))
             continue;
         xs_accept_spent(listener, op);
-        op->element->exs_socket = -1;
+        op->accept.element->exs_socket = -1;
         op->event.exs_evt_union.exs_evt_accept.exs_evt_newsocket = -1;
         xs_op_complete(op, stop->error);
         count++;

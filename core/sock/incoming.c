@@ -157,7 +157,7 @@ static void set_alarm(struct sock *listener)
 static void tell_accept(struct op *op, const struct sock *sock)
 {
     exs_evt_accept_t *event = &op->event.exs_evt_union.exs_evt_accept;
-    exs_acceptaddr_t none = {0}, *element = op->element != NULL ? op->element : &none;
+    exs_acceptaddr_t none = {0}, *element = op->accept.element != NULL ? op->accept.element : &none;
 
     event->exs_evt_newsocket = sock->number;
     xs_copy_address(sock->family, &sock->id[sock->device]->route.addr.dst_addr, element->exs_addr,

@@ -32,8 +32,8 @@ static int begin_shutdown(struct sock *sock, int how, struct queue *queue, exs_a
     } else {
         if (conn->state.writing == WRITE_OPEN)
             conn->state.writing = WRITE_SHUT;
-        op->last = true;
-        op->number = conn->tx.started++;
+        op->out.last = true;
+        op->out.number = conn->tx.started++;
         STAILQ_INSERT_TAIL(&conn->tx.sends, op, link);
         if (conn->tx.current == NULL)
             conn->tx.current = op;

@@ -9,7 +9,7 @@
  *       return -1;
  *   const exs_event_t *event = wait_end(&wait);
  *
- * Never runs the application's event loops and watchers.
+ * These functions never run the application's event loops or call its watchers.
  */
 #ifndef EXS_WAIT_H
 #define EXS_WAIT_H
@@ -18,17 +18,20 @@
 #include <signal.h>
 #include "core/api/core.h"
 
-struct wait { /* on the stack of the waiting thread */
+/* On the stack of the waiting thread. */
+struct wait {
     struct waiter waiter;
     pthread_t owner;
     const struct doorbell *wakefd; /* eventfd by which other threads wake the owner */
-    _Atomic int state; /* WAITING, DELIVERING, DONE: deliver()'s release stores pair with is_done() */
+    /* WAITING, DELIVERING or DONE. The release stores in deliver() pair with the load in is_done(). */
+    _Atomic int state;
     exs_event_t event;
 };
 
-/* Initializes it. Can't fail. */
+/* Initializes the struct. Can't fail. */
 void wait_begin(struct wait *wait);
-/* Runs the home queue, and sleeps, until the operation has ended. Returns its event; NULL and errno if it failed. */
+/* Runs the home queue, and sleeps, until the operation has ended. Returns the event; or NULL and the event's errno if
+ * the operation has failed. */
 const exs_event_t *wait_end(struct wait *wait);
 /* Like wait_end(), for EXS_INTR: if a signal handler runs while the thread sleeps, the operation of this socket is
  * interrupted. The caller blocks signals by hold_signals() before it starts the operation, and unblocks them by

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ask.h - a request (struct ask): the arguments of a public call that starts an operation on a socket; and the waiter
- * of a blocking call.
+ * ask.h - a request (struct ask), which has the arguments of a public call that starts an operation on a socket; and
+ * the waiter of a blocking call.
  */
 #ifndef XS_ASK_H
 #define XS_ASK_H
@@ -28,34 +28,37 @@ struct destination {
     const struct timeval *timeout;
 };
 
-/* A close that breaks the connection, so that it does not wait for the peer */
+/* `how` of a close that breaks the connection, and so does not wait for the peer. */
 #define CLOSE_ABORTS 1
 
 /* A request: the arguments of a call on a socket. Owned by the caller, during the call. It is cleared for each
  * message, so it is kept small: arguments that only some types of operation have share a union. */
 struct ask {
-    short type;       /* EXS_EVT_: of the operation's event */
+    short type;       /* type of the operation's event (EXS_EVT_) */
     bool nonblocking; /* the call has EXS_BLOCK, and the socket O_NONBLOCK (nonblocking.c) */
     int sockno;
     int flags;
-    int count; /* of files, of accepts */
+    int count; /* entries of `files` or `accepts` */
     exs_qhandle_t qhandle;
     exs_ahandle_t ahandle;
     struct waiter *waiter; /* of a call that blocks, else NULL */
 
-    void *buffer; /* transfers */
+    /* For transfers: the application's memory, its length in bytes, and its region. */
+    void *buffer;
     size_t length;
     exs_mhandle_t mhandle;
-    union {                           /* depends on the type: */
-        exs_msghdr_t *message;        /* sendmsg, which does not change it, and recvmsg */
-        const exs_xferfile_t *files;  /* sendfile, recvfile */
-        const exs_token_t *token;     /* one-sided */
-        exs_acceptaddr_t *accepts;    /* accept */
-        const struct destination *to; /* connect */
-        int how;                      /* shutdown; close: 0 or CLOSE_ABORTS */
+    /* The type decides which member is used. */
+    union {
+        exs_msghdr_t *message;        /* exs_sendmsg, which does not change it, and exs_recvmsg */
+        const exs_xferfile_t *files;  /* exs_sendfile, exs_recvfile */
+        const exs_token_t *token;     /* one-sided operations */
+        exs_acceptaddr_t *accepts;    /* exs_accept */
+        const struct destination *to; /* exs_connect */
+        int how;                      /* exs_shutdown: the direction; exs_close: 0 or CLOSE_ABORTS */
     };
-    uint64_t offset; /* one-sided */
+    uint64_t offset; /* one-sided operations: offset in the exported memory, bytes */
 };
+/* Returns true for a connect to a host and a service by name. */
 static inline bool ask_by_name(const struct ask *ask)
 {
     return ask->type == EXS_EVT_CONNECT && ask->to->by_name;

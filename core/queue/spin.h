@@ -2,12 +2,12 @@
 /*
  * spin.h - adaptive busy polling.
  *
- * Before a thread blocks it may poll the queue for a while, as EXS_SPIN, exs_qmodify() and the results of earlier
- * polls decide. If a wake-up costs tens of microseconds, this delivers the next message sooner and uses less CPU
- * time; but only if another CPU produces the completion, and soon. After each spin (a period of busy polling) that
- * finds nothing, the number of waits that skip the spin doubles, up to 63 (exponential backoff); a spin that finds
- * something resets it. If sched_yield() takes so long that another thread must have used the CPU, all queues skip
- * busy polling for many times as long.
+ * Before a thread blocks it may poll the queue for a while (spin). EXS_SPIN, exs_qmodify() and the results of earlier
+ * spins decide whether and for how long. If a wake-up costs tens of microseconds, a spin delivers the next message
+ * sooner and uses less CPU time; but only if another CPU produces the completion, and soon. After each spin that finds
+ * nothing, the number of waits that skip the spin doubles, up to 63 (exponential backoff); a spin that finds something
+ * resets it. If sched_yield() takes so long that another thread must have used the CPU, all queues skip busy polling
+ * for many times as long.
  */
 #ifndef XS_SPIN_H
 #define XS_SPIN_H
@@ -19,22 +19,24 @@
  * one spin more or less. */
 struct spin {
     /* All members are advisory and accessed relaxed; each pairs with nothing. */
-    /* how long to poll after the last activity; 0: not at all; NEVER_NS: without limit */
+    /* How long to poll after the last activity, ns; 0: not at all; NEVER_NS: without limit. */
     _Atomic uint64_t ns;
-    _Atomic unsigned empty_spins; /* spins in a row that found nothing, or single polls, up to a maximum */
+    _Atomic unsigned empty_spins; /* spins, or single polls, in a row that found nothing, up to a maximum */
     _Atomic unsigned to_skip;     /* how many of the next spins are skipped */
-    /* For event loops (look.c); ns, clock.h. */
+    /* For event loops (look.c). Times are ns, clock.h. */
     _Atomic uint64_t active; /* when the application last had events; pairs with nothing */
-    /* When the loop's iteration ends, so that its other watchers are called; look.c has values that are no time. Pairs
-     * with nothing. */
+    /* When the loop's iteration ends, so that the loop calls its other watchers; if busy polling is disabled, one of
+     * the values in look.c that are not times. Pairs with nothing. */
     _Atomic uint64_t turn_ends;
 };
 
-/* How a period of busy polling ended: is_over() returned true or events were found; nothing arrived for the polling
- * time, or the spin was skipped; the absolute limit was reached. */
+/* How a spin ended.
+ *   SPUN_FOUND        is_over() returned true, or events were found
+ *   SPUN_EMPTY        nothing arrived for the polling time, or the spin was skipped
+ *   SPUN_LONG_ENOUGH  the absolute limit was reached */
 enum spun { SPUN_FOUND, SPUN_EMPTY, SPUN_LONG_ENOUGH };
 
-/* Initializes it from the environment (EXS_SPIN). */
+/* Initializes the state; the polling time is that of EXS_SPIN. */
 void xs_spin_init(struct spin *spin);
 /* Applies values of exs_qmodify(), which were checked, and resets the backoff. May be called by any thread. */
 void xs_spin_set(struct spin *spin, const exs_qattr_t *values);

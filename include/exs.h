@@ -41,66 +41,105 @@ extern "C" {
 /* [ours] The same as one number that grows with each version: 0x030000 is 3.0.0. */
 #define EXS_VERSION_HEX ((EXS_VERSION_MAJOR << 16) | (EXS_VERSION_MINOR << 8) | EXS_VERSION_PATCH)
 
-#define EXS_VERSION1 1           /* [ES-API] */
-#define EXS_VERSION EXS_VERSION1 /* [ES-API] what to give to exs_init */
+/* [ES-API] The version of the interface. */
+#define EXS_VERSION1 1
+/* [ES-API] What a program passes to exs_init. */
+#define EXS_VERSION EXS_VERSION1
 
-typedef struct exs_queue *exs_qhandle_t;  /* [ES-API] an event queue; opaque */
-typedef struct exs_memory *exs_mhandle_t; /* [ES-API] registered memory; opaque */
-typedef void *exs_ahandle_t;              /* [ES-API] any pointer of the user's, given back in the event */
+/* [ES-API] An event queue; opaque. */
+typedef struct exs_queue *exs_qhandle_t;
+/* [ES-API] A region of registered memory; opaque. */
+typedef struct exs_memory *exs_mhandle_t;
+/* [ES-API] Any pointer of the program's, which the event returns. */
+typedef void *exs_ahandle_t;
 
-#define EXS_QHANDLE_INVALID ((exs_qhandle_t)-1)      /* [ES-API] what exs_qcreate returns on failure */
-#define EXS_MHANDLE_INVALID ((exs_mhandle_t)-1)      /* [ES-API] what exs_mregister returns on failure */
-#define EXS_MHANDLE_UNREGISTERED ((exs_mhandle_t)-2) /* [ES-API] "register or copy for me", like NULL */
+/* [ES-API] What exs_qcreate returns on failure. */
+#define EXS_QHANDLE_INVALID ((exs_qhandle_t)-1)
+/* [ES-API] What exs_mregister returns on failure. */
+#define EXS_MHANDLE_INVALID ((exs_mhandle_t)-1)
+/* [ES-API] In a transfer, like NULL: the library registers the buffer, or copies it. */
+#define EXS_MHANDLE_UNREGISTERED ((exs_mhandle_t)-2)
 
-/* ---- Call flags ---------------------------------------------------------------------- */
+/* ---- Flags of calls, in numeric order --------------------------------------------------- */
 
-#define EXS_BLOCK 0x00200000      /* [UNH] return when done */
-#define EXS_UNSIGNALED 0x00400000 /* [UNH] of what sends, and exs_rwrite: no event on success */
-#define EXS_BIGFILE                                                                                            \
-    0x00800000 /* [ours] exs_sendfile, exs_recvfile: an element may be longer than 2^30 bytes                  \
-                */
-/* [ours] In an event, not in a call: the receive was ended by the orderly end. */
-#define EXS_EOF 0x01000000
-/* [ours] exs_accept: every connection, each with an event, until cancelled */
+/* [UNH] The call returns when the operation is done, and posts no event. */
+#define EXS_BLOCK 0x00200000
+/* [UNH] Calls that send, and exs_rwrite: an operation that succeeds has no event. */
+#define EXS_UNSIGNALED 0x00400000
+/* [ours] exs_sendfile and exs_recvfile: an element may be longer than EXS_FILE_MAX. */
+#define EXS_BIGFILE 0x00800000
+/* [ours] exs_cancel: it cancels operations with any ahandle. */
+#define EXS_CANCEL_ALL 0x02000000
+/* [ours] exs_accept: it accepts every connection, each with an event, until it is cancelled. */
 #define EXS_MULTISHOT 0x04000000
-#define EXS_CANCEL_ALL 0x02000000   /* [ours] exs_cancel: whatever the ahandle */
-#define EXS_SO_SENDLIMIT 0x45580001 /* [ours] exs_setsockopt: beyond SO_SNDBUF a send fails with EAGAIN */
-#define EXS_INTR 0x10000000         /* [ours] with EXS_BLOCK: a signal handler ends the call, EINTR */
-#define EXS_LINGER 0x08000000       /* [ours] exs_close: what was sent arrives first; see SO_LINGER */
-/* exs_recv also takes MSG_WAITALL: complete only when the whole buffer is filled. exs_send and exs_sendfile
- * also take MSG_NOSIGNAL, which changes nothing: no call of this library raises SIGPIPE. exs_send, exs_recv and
- * those of messages take MSG_DONTWAIT: what can be done at once, or EAGAIN. exs_recv and exs_recvmsg of a
- * STREAM take MSG_PEEK: copy what is here, and leave it to be received. */
+/* [ours] exs_close: what was sent is delivered before the socket is closed. See SO_LINGER. */
+#define EXS_LINGER 0x08000000
+/* [ours] With EXS_BLOCK: the call fails with EINTR when a signal handler has run. */
+#define EXS_INTR 0x10000000
+/* exs_recv also takes MSG_WAITALL: it completes only when the whole buffer is filled. exs_send and exs_sendfile also
+ * take MSG_NOSIGNAL, which changes nothing, because no call of this library raises SIGPIPE. exs_send, exs_recv and
+ * the calls for messages take MSG_DONTWAIT: they do what can be done at once, or fail with EAGAIN. exs_recv and
+ * exs_recvmsg of a SOCK_STREAM take MSG_PEEK: they copy what has arrived, and leave it to be received. */
 
-/* exs_mregister */
-#define EXS_MRF_SHARED 0x1       /* [ES-API] accepted; every region may be used by every queue */
-#define EXS_MRF_RECV_DISABLE 0x2 /* [UNH] never receive into this region */
-#define EXS_MRF_SEND_DISABLE 0x4 /* [ours] never send from this region */
+/* ---- Flags of exs_mregister --------------------------------------------------------------- */
 
-/* exs_mexport: what the peer may do */
-#define EXS_REMOTE_READ 0x1  /* [ours] exs_rread */
-#define EXS_REMOTE_WRITE 0x2 /* [ours] exs_rwrite */
+/* [ES-API] The flag changes nothing: every region can be used with every queue. */
+#define EXS_MRF_SHARED 0x1
+/* [UNH] Receives into this region fail. */
+#define EXS_MRF_RECV_DISABLE 0x2
+/* [ours] Sends from this region fail. */
+#define EXS_MRF_SEND_DISABLE 0x4
+
+/* ---- Flags of exs_mexport: what the peer may do ---------------------------------------------- */
+
+/* [ours] The peer may call exs_rread. */
+#define EXS_REMOTE_READ 0x1
+/* [ours] The peer may call exs_rwrite. */
+#define EXS_REMOTE_WRITE 0x2
+
+/* ---- Flags of events ------------------------------------------------------------------------ */
+
+/* [ours] The orderly end of the stream has ended the receive. An event may also have MSG_TRUNC. */
+#define EXS_EOF 0x01000000
+
+/* ---- Options of exs_setsockopt ---------------------------------------------------------------- */
+
+/* [ours] At SOL_SOCKET, int: a send beyond SO_SNDBUF fails with EAGAIN. */
+#define EXS_SO_SENDLIMIT 0x45580001
 
 /* ---- Limits -------------------------------------------------------------------------- */
 
-#define EXS_EVTVEC_MAX 1024            /* [ES-API] most events of one exs_qdequeue */
-#define EXS_XFV_MAX 64                 /* [ours] most elements of one exs_sendfile or exs_recvfile */
-#define EXS_IOV_MAX 1024               /* [ours] most elements of one exs_sendmsg or exs_recvmsg */
-#define EXS_MSG_MAX ((size_t)1 << 40)  /* [ours] longest exs_send or exs_recv, bytes */
-#define EXS_FILE_MAX ((size_t)1 << 30) /* [UNH] longest file element without EXS_BIGFILE, bytes */
-#define EXS_POLLFD_MAX 65536           /* [ours] most elements of one exs_poll */
-#define EXS_QDEPTH_MAX (1 << 20)       /* [ours] largest depth for exs_qcreate, events */
-#define EXS_WAIT_US_MAX 1000000        /* [ours] longest exs_wait_us, microseconds */
-#define EXS_TOKEN_SIZE 40              /* [ours] bytes of an exported region's token */
+/* [ES-API] The largest number of events of one exs_qdequeue. */
+#define EXS_EVTVEC_MAX 1024
+/* [ours] The largest number of elements of one exs_sendfile or exs_recvfile. */
+#define EXS_XFV_MAX 64
+/* [ours] The largest number of elements of one exs_sendmsg or exs_recvmsg. */
+#define EXS_IOV_MAX 1024
+/* [ours] The longest exs_send or exs_recv, in bytes. */
+#define EXS_MSG_MAX ((size_t)1 << 40)
+/* [UNH] The longest file element without EXS_BIGFILE, in bytes. */
+#define EXS_FILE_MAX ((size_t)1 << 30)
+/* [ours] The largest number of elements of one exs_poll. */
+#define EXS_POLLFD_MAX 65536
+/* [ours] The largest depth for exs_qcreate, in events. */
+#define EXS_QDEPTH_MAX (1 << 20)
+/* [ours] The largest exs_wait_us, in microseconds. */
+#define EXS_WAIT_US_MAX 1000000
+/* [ours] The size of an exported region's token, in bytes. */
+#define EXS_TOKEN_SIZE 40
 
 /* ---- File vectors -------------------------------------------------------------------- */
 
 /* Types of an element */
-#define EXS_IOVEC 1   /* [ES-API] memory */
-#define EXS_FDVEC 2   /* [ES-API] a range of an open file */
-#define EXS_PATHVEC 3 /* [UNH] a range of a file named by path */
+/* [ES-API] The element is memory. */
+#define EXS_IOVEC 1
+/* [ES-API] The element is a range of an open file. */
+#define EXS_FDVEC 2
+/* [UNH] The element is a range of a file that has this path. */
+#define EXS_PATHVEC 3
 
-#define EXS_SHUT_WR 1 /* [ES-API] exs_flags of an element: shut down writing after it */
+/* [ES-API] In exs_flags of an element: writing is shut down after it. */
+#define EXS_SHUT_WR 1
 
 typedef struct exs_iovec { /* [ES-API] type, fields ours */
     void *exs_base;
@@ -144,11 +183,16 @@ typedef struct exs_msghdr { /* [ES-API] type, fields ours */
 
 /* ---- Polling --------------------------------------------------------------------------- */
 
-#define EXS_POLLIN 0x01   /* [ES-API] a receive, or an accept, would not wait */
-#define EXS_POLLOUT 0x04  /* [ES-API] a send would not wait */
-#define EXS_POLLERR 0x08  /* [ours] the connection is broken; told unasked, as are those that follow */
-#define EXS_POLLHUP 0x10  /* [ours] there is no connection, or both its ends have ended */
-#define EXS_POLLNVAL 0x20 /* [ours] nothing that is open */
+/* [ES-API] A receive, or an accept, would not wait. */
+#define EXS_POLLIN 0x01
+/* [ES-API] A send would not wait. */
+#define EXS_POLLOUT 0x04
+/* [ours] The connection is broken. This and the following need not be in exs_events to be reported. */
+#define EXS_POLLERR 0x08
+/* [ours] There is no connection, or both directions have ended. */
+#define EXS_POLLHUP 0x10
+/* [ours] The number is not that of an open socket or file. */
+#define EXS_POLLNVAL 0x20
 
 typedef struct exs_pollfd { /* [ES-API] type, fields ours: those of poll(2)'s struct pollfd */
     int exs_fd;             /* an EXS socket or any other descriptor; negative: none */
@@ -278,14 +322,16 @@ typedef struct exs_acceptaddr { /* [ES-API] type, fields ours: one for each conn
 
 /* ---- The library --------------------------------------------------------------------- */
 
-/* [ES-API] First call of a process. ENOTSUP: unknown version. A call after one that has succeeded returns 0 and counts:
- * the program, and each library in it that uses EXS, call exs_init and exs_fini without regard to the others.
- * Until it has succeeded every other call fails with EPERM; in a forked child with ECHILD. */
+/* [ES-API] The first call of a process. Until it has succeeded every other call fails with EPERM, and in a forked
+ * child with ECHILD. A call after one that has succeeded returns 0 and counts: the program, and each library in it
+ * that uses EXS, call exs_init and exs_fini without regard to the others. ENOTSUP: the version is not known. ENODEV,
+ * EINVAL: the environment is not valid. */
 int exs_init(int version);
 
-/* Values of numbers in exs_config_t */
-#define EXS_CONFIG_OFF (-1) /* [ours] The variable's 0. A field that is 0 leaves the default. */
-#define EXS_CHECK_ABORT 2   /* [ours] exs_check: the first misuse aborts the program. */
+/* [ours] The same as the variable's 0. A field that is 0 leaves the default. */
+#define EXS_CONFIG_OFF (-1)
+/* [ours] In exs_check: the first misuse aborts the program. */
+#define EXS_CHECK_ABORT 2
 
 /* [ours] The level of a line of the log: the smallest exs_debug with which it is written. */
 enum {
@@ -294,18 +340,18 @@ enum {
     EXS_LOG_TRACE   /* each operation: its start and its end */
 };
 
-/* [ours] What exs_init_config sets. A field that is 0 or NULL leaves the default. Each field but the log and the limits
- * has the values of an environment variable, which exs(7) describes and which takes precedence where it is set, except
- * in a program that has more rights than the user who started it. */
+/* [ours] What exs_init_config sets. A field that is 0 or NULL leaves the default. Each field but the log and the
+ * limits has the values of an environment variable, which exs(7) describes and which takes precedence where it is
+ * set, except in a program that has more rights than the user who started it. */
 typedef struct exs_config {
     size_t exs_size;                /* of this struct, bytes: EXS_CONFIG_INIT sets it */
     const char *exs_device;         /* EXS_DEVICE; the strings are the caller's again on return */
     const char *exs_link;           /* EXS_LINK */
     const char *exs_tcp_congestion; /* EXS_TCP_CONGESTION */
     const char *exs_roce;           /* EXS_ROCE */
-    /* This function gets each line of the log, which else goes to standard error, without "exs: " and the line's end.
-     * Any thread may call it, threads of the library, too, one at a time, until exs_fini has returned. It must not call
-     * this library. */
+    /* This function gets each line of the log, without "exs: " and the newline, in place of standard error. Any thread
+     * may call it, also one of the library, but one at a time, until exs_fini has returned. It must not call this
+     * library. */
     void (*exs_log)(void *context, int level, const char *text);
     void *exs_log_context;
     int exs_spin_us;   /* EXS_SPIN, microseconds, 1 to EXS_WAIT_US_MAX, or EXS_CONFIG_OFF */
@@ -316,8 +362,8 @@ typedef struct exs_config {
     int exs_rcvbuf;    /* SO_RCVBUF of new STREAM sockets, bytes; see exs_setsockopt */
     int exs_sndbuf;    /* SO_SNDBUF of new sockets, bytes */
     int exs_half_open; /* the most connections of one listener that peers have begun and not established */
-    uint64_t
-        exs_ring_bytes; /* the most that receive buffers of the process that grow may have together, bytes */
+    /* The most that the receive buffers of the process that have grown may have together, bytes. */
+    uint64_t exs_ring_bytes;
 } exs_config_t;
 
 #define EXS_CONFIG_INIT                                                                                        \
@@ -325,148 +371,171 @@ typedef struct exs_config {
         sizeof(exs_config_t), NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0                    \
     }
 
-/* [ours] Like exs_init, with a configuration, which may be NULL. The struct may be of an older or of a newer version: see
- * exs_size. Where the library is in use already, a field that is set and has another value there is EALREADY; else the
- * call counts. ENOTSUP, EINVAL, ENODEV. */
+/* [ours] Like exs_init, with a configuration, which may be NULL. The struct may be of an older or of a newer
+ * version: see exs_size. Where the library is in use already, a field that is set and has another value there is
+ * EALREADY; else the call counts. ENOTSUP, EINVAL, ENODEV. */
 int exs_init_config(int version, const exs_config_t *config);
-/* [ours] Once for each exs_init that succeeded. The last one ends the use of the library: from
- * then on every call fails with EPERM, until exs_init. EBUSY, and nothing changes: it would be the last one,
- * and there are sockets, queues or registered memory. */
+
+/* [ours] It is called once for each exs_init that has succeeded. The last call ends the use of the library: from
+ * then on every call fails with EPERM, until exs_init. EBUSY, and nothing changes: it would be the last call, and
+ * there are sockets, queues or registered memory. */
 int exs_fini(void);
-/* [ours] The version of the library, "3.0.0" for one, never NULL. See EXS_VERSION_MAJOR. */
+
+/* [ours] Returns the version of the library, for example "3.0.0", and never NULL. See EXS_VERSION_MAJOR. */
 const char *exs_version_string(void);
 
-/* [ours] Why the calling thread's last call failed, in one sentence: which argument, which value, which limit. It goes
- * by errno, so call it before anything that changes errno. Never NULL; it stays as it is until the thread's next call
- * of a function of this library. */
+/* [ours] Returns one sentence that says why the calling thread's last call failed: which argument, which value,
+ * which limit. It depends on errno, so it is called before anything that changes errno. Never NULL. The text is
+ * valid until the thread's next call of this library. */
 const char *exs_errmsg(void);
 
 /* ---- Sockets ------------------------------------------------------------------------- */
 
-/* [UNH] PF_INET or PF_INET6; SOCK_STREAM or SOCK_SEQPACKET, with SOCK_CLOEXEC, which holds anyway, and
- * SOCK_NONBLOCK (see exs_fcntl) [ours]; 0, or IPPROTO_TCP for a STREAM. Returns a file descriptor of the
- * process that only exs_ calls understand. */
+/* [UNH] Makes a socket. family: PF_INET or PF_INET6. socktype: SOCK_STREAM or SOCK_SEQPACKET, and [ours]
+ * SOCK_NONBLOCK (see exs_fcntl) or SOCK_CLOEXEC, which is set anyway. protocol: 0, or IPPROTO_TCP for a SOCK_STREAM.
+ * Returns a file descriptor of the process that only this library's calls understand. */
 int exs_socket(int family, int socktype, int protocol);
-int exs_bind(int sockno, const struct sockaddr *address, socklen_t address_len); /* [UNH] */
-/* [UNH] Hold requests until accepts ask for them, at most backlog (0 counts as 1); refuse the others. */
+
+/* [UNH] Gives the socket a local address. */
+int exs_bind(int sockno, const struct sockaddr *address, socklen_t address_len);
+
+/* [UNH] From now on connection requests wait until accepts ask for them. At most `backlog` wait (0 counts as 1); the
+ * others are refused. */
 int exs_listen(int sockno, int backlog);
 
-/* [ES-API] One event (EXS_EVT_ACCEPT) for each of addrvec_cnt elements, which must stay until then.
- * With EXS_BLOCK addrvec_cnt must be 1, and the new socket is in addrvec->exs_socket. With EXS_MULTISHOT [ours]
- * the one element, without an exs_addr, stands for every connection, each with an event, until exs_cancel or
- * exs_close: the one with an error is the last. */
+/* [ES-API] Accepts addrvec_cnt connections, with an event (EXS_EVT_ACCEPT) for each element, which must be valid
+ * until then. With EXS_BLOCK addrvec_cnt must be 1, and the new socket is in addrvec->exs_socket. With EXS_MULTISHOT
+ * [ours] the one element, without an exs_addr, stands for every connection, each with an event, until exs_cancel or
+ * exs_close. The event with an error is the last one. */
 int exs_accept(int sockno, exs_acceptaddr_t *addrvec, int addrvec_cnt, int flags, exs_qhandle_t qhandle);
 
-/* [ES-API] timeout: how long at most, NULL = 30 seconds. EXS_EVT_CONNECT. */
+/* [ES-API] Connects the socket within `timeout`; NULL: within 30 seconds. EXS_EVT_CONNECT. */
 int exs_connect(int sockno, const struct sockaddr *address, socklen_t address_len, int flags,
                 const struct timeval *timeout, exs_qhandle_t qhandle, exs_ahandle_t ahandle);
 
-/* [ours] The same by name: host and service are each a name or a number, as for getaddrinfo(3), whose addresses
- * are tried in turn, each for an equal part of the time that is left. Names are looked up by a thread of the
- * library's that ends with it, so that no call and no loop waits for a name server. EXS_EVT_CONNECT; ENXIO:
- * there is no such host; EAGAIN: the name server does not answer; else the last address's errno. */
+/* [ours] Connects the socket to a host and service, each a name or a number as for getaddrinfo(3). Their addresses
+ * are tried in turn, each for an equal part of the time that is left. A thread of the library looks up names, so no
+ * call and no loop waits for a name server. EXS_EVT_CONNECT. ENXIO: there is no such host. EAGAIN: the name server
+ * does not answer. Otherwise the error is that of the last address. */
 int exs_connect_host(int sockno, const char *host, const char *service, int flags,
                      const struct timeval *timeout, exs_qhandle_t qhandle, exs_ahandle_t ahandle);
 
-/* [UNH] SHUT_RD, SHUT_WR or SHUT_RDWR; what was sent before is delivered first. EXS_EVT_SHUTDOWN. */
+/* [UNH] Ends a direction of the connection. how: SHUT_RD, SHUT_WR or SHUT_RDWR. What was sent before is delivered
+ * first. EXS_EVT_SHUTDOWN. */
 int exs_shutdown(int sockno, int how, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle);
 
-/* [UNH] Pending operations complete with ECANCELED first. EXS_EVT_CLOSE; a NULL queue = no event wanted. With
- * EXS_LINGER [ours], or SO_LINGER, sends are completed before, and EXS_EVT_CLOSE, or the call that waits, says
- * if they were not: ETIMEDOUT when the time is over, or what broke the connection. The socket is closed. */
+/* [UNH] Closes the socket. Pending operations complete with ECANCELED first. EXS_EVT_CLOSE; if the queue is NULL
+ * there is no event. With EXS_LINGER [ours] or SO_LINGER, sends are completed before. If they were not,
+ * EXS_EVT_CLOSE, or the call that waits, has the reason: ETIMEDOUT when the time is over, or what broke the
+ * connection. The socket is closed then, too. */
 int exs_close(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle);
 
-/* [ES-API] name, the rest ours: end what was started on the socket with this ahandle, with EXS_CANCEL_ALL all
- * of it, and is not done: how many operations that are. Each ends once, soon: with ECANCELED and the bytes that
- * had moved, or as it would have. The connection lives on. EBADF, EINVAL. */
+/* [ES-API] name, the rest ours: Cancels the socket's pending operations that have this ahandle, or all with
+ * EXS_CANCEL_ALL, and returns their number. Each ends once, soon: with ECANCELED and the bytes that had moved, or as
+ * it would have ended anyway. The connection stays open. EBADF, EINVAL. */
 int exs_cancel(int sockno, exs_ahandle_t ahandle, int flags);
 
-/* [UNH] F_GETFL, F_SETFL (O_NONBLOCK), F_GETFD, F_SETFD (FD_CLOEXEC); others EINVAL. */
+/* [UNH] Like fcntl(2), with F_GETFL, F_SETFL (O_NONBLOCK), F_GETFD and F_SETFD (FD_CLOEXEC). EINVAL: any other
+ * command. */
 int exs_fcntl(int sockno, int cmd, ...);
 
-int exs_getsockname(int sockno, struct sockaddr *address, socklen_t *address_len); /* [ours] */
-int exs_getpeername(int sockno, struct sockaddr *address, socklen_t *address_len); /* [ours] */
+/* [ours] Like getsockname(2). */
+int exs_getsockname(int sockno, struct sockaddr *address, socklen_t *address_len);
 
-/* [ours] As getsockopt(2), at SOL_SOCKET. What a socket is, each an int: SO_TYPE, SO_DOMAIN, SO_PROTOCOL,
- * SO_ACCEPTCONN, SO_ERROR (why the connection is broken, which reading does not clear); and those of
- * exs_setsockopt. ENOPROTOOPT, EINVAL, EFAULT. */
+/* [ours] Like getpeername(2). */
+int exs_getpeername(int sockno, struct sockaddr *address, socklen_t *address_len);
+
+/* [ours] Like getsockopt(2), at SOL_SOCKET. It reads the options of exs_setsockopt, and what a socket is, each an
+ * int: SO_TYPE, SO_DOMAIN, SO_PROTOCOL, SO_ACCEPTCONN, and SO_ERROR, which is why the connection is broken and which
+ * reading does not clear. ENOPROTOOPT, EINVAL, EFAULT. */
 int exs_getsockopt(int sockno, int level, int option, void *value, socklen_t *value_len);
-/* [ours] As setsockopt(2), at SOL_SOCKET unless said.
- * SO_RCVBUF, int: bytes that come while no receive is started; rounded up. Set it before the socket connects.
- * SO_SNDBUF, int: bytes that may be pending in sends; INT_MAX: any number. A send beyond fails with EAGAIN if it
- * has MSG_DONTWAIT, or EXS_SO_SENDLIMIT, int, is 1 and it does not block.
- * SO_RCVTIMEO and SO_SNDTIMEO, struct timeval, {0,0} for none: what is started from then on, receives and
- * accepts, and sends, ends with ETIMEDOUT and the bytes that had moved when it takes longer; the connection
- * lives on.
- * SO_KEEPALIVE, int: ask an idle peer whether it is there, every TCP_KEEPIDLE seconds, at IPPROTO_TCP as are
- * TCP_KEEPINTVL and TCP_KEEPCNT, looks for the answer; then ETIMEDOUT. TCP_USER_TIMEOUT, int, there: ms that a host may
- * acknowledge nothing of what goes over TCP; 0: 20 s. SO_REUSEADDR, int: exs_bind where others are
- * that want it, too. IPV6_V6ONLY, int, at IPPROTO_IPV6: no IPv4, before it is bound.
- * SO_LINGER, struct linger: on, exs_close waits l_linger seconds for what was sent; 0: it discards it.
- * Accepted connections begin with what their listener has, but for limits of time.
+
+/* [ours] Like setsockopt(2), at SOL_SOCKET unless another level is given here.
+ * SO_RCVBUF, int: the bytes that may arrive while no receive is started, rounded up. It is set before the socket
+ * connects.
+ * SO_SNDBUF, int: the bytes that may be pending in sends; INT_MAX: any number. A send beyond that fails with EAGAIN
+ * if it has MSG_DONTWAIT, or if EXS_SO_SENDLIMIT, int, is 1 and the send does not block.
+ * SO_RCVTIMEO and SO_SNDTIMEO, struct timeval, {0,0} for none: receives and accepts, and sends, that are started
+ * from then on and take longer end with ETIMEDOUT and the bytes that had moved. The connection stays open.
+ * SO_KEEPALIVE, int: an idle peer is probed every TCP_KEEPIDLE seconds, with TCP_KEEPINTVL and TCP_KEEPCNT, all int
+ * at IPPROTO_TCP; if it does not answer, the connection ends with ETIMEDOUT.
+ * TCP_USER_TIMEOUT, int at IPPROTO_TCP: the milliseconds for which a host may acknowledge nothing that was sent over
+ * TCP; 0: 20 s.
+ * SO_REUSEADDR, int: exs_bind takes an address that other sockets with this option have.
+ * IPV6_V6ONLY, int at IPPROTO_IPV6: the socket takes no IPv4. It is set before the socket is bound.
+ * SO_LINGER, struct linger: if it is on, exs_close waits l_linger seconds until what was sent has arrived; 0: it
+ * discards that.
+ * Accepted connections begin with the options of their listener, except the limits of time.
  * ENOPROTOOPT, EINVAL, EFAULT, EDOM, EISCONN. */
 int exs_setsockopt(int sockno, int level, int option, const void *value, socklen_t value_len);
 
-/* [ours] The name of the RDMA device that carries this connection ("soft0", "mlx5_0", ...) into name, at most
- * size bytes with the terminating zero; of a listener the kinds that it listens on ("soft", "rdma,soft").
- * ENOTCONN, EFAULT, EINVAL, ENAMETOOLONG. */
+/* [ours] Stores the name of the RDMA device of this connection ("soft0", "mlx5_0", ...), or the kinds of device that
+ * a listener uses ("soft", "rdma,soft"), in at most `size` bytes with the terminating zero. ENOTCONN, EFAULT,
+ * EINVAL, ENAMETOOLONG. */
 int exs_getdevice(int sockno, char *name, size_t size);
 
-/* [ES-API] name, the rest ours: wait until one of `count` sockets or other descriptors is ready, timeout at
- * most (NULL: without end). One event, EXS_EVT_POLL; with EXS_BLOCK how many are ready, 0 when the time is
- * over. `fds` is the library's until then. EINVAL, EBADF, EMFILE, ENOMEM. */
+/* [ES-API] name, the rest ours: Waits until one of `count` sockets or other descriptors is ready, or until the
+ * timeout is over (NULL: it has none). There is one event, EXS_EVT_POLL; with EXS_BLOCK the call returns the number
+ * that are ready, or 0 when the time is over. `fds` belongs to the library until then. EINVAL, EBADF, EMFILE,
+ * ENOMEM. */
 int exs_poll(exs_pollfd_t *fds, int count, int flags, const struct timeval *timeout, exs_qhandle_t qhandle,
              exs_ahandle_t ahandle);
 
 /* ---- Transfers ----------------------------------------------------------------------- */
 
-/* [ES-API] mhandle: the region that holds the buffer, or NULL. EXS_EVT_SEND, EXS_EVT_RECV. */
+/* [ES-API] Send and receive bytes, or a message. mhandle: the region that has the buffer, or NULL. EXS_EVT_SEND,
+ * EXS_EVT_RECV. */
 ssize_t exs_send(int sockno, const void *buffer, size_t length, int flags, exs_qhandle_t qhandle,
                  exs_ahandle_t ahandle, exs_mhandle_t mhandle);
 ssize_t exs_recv(int sockno, void *buffer, size_t length, int flags, exs_qhandle_t qhandle,
                  exs_ahandle_t ahandle, exs_mhandle_t mhandle);
 
-/* [ES-API] names, the rest ours: the same from, and into, several pieces of memory, in order; of a SEQPACKET
- * they are one message. EXS_EVT_SENDMSG, EXS_EVT_RECVMSG. */
+/* [ES-API] names, the rest ours: Send from, and receive into, several pieces of memory, in their order. On a
+ * SOCK_SEQPACKET they are one message. EXS_EVT_SENDMSG, EXS_EVT_RECVMSG. */
 ssize_t exs_sendmsg(int sockno, const exs_msghdr_t *message, int flags, exs_qhandle_t qhandle,
                     exs_ahandle_t ahandle);
 ssize_t exs_recvmsg(int sockno, exs_msghdr_t *message, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle);
 
-/* [ES-API] Files, ranges of files and memory, in order. EXS_EVT_SENDFILE. The vector is only read, and the caller's
- * again on return; it is const since 3.0 [ours]. */
+/* [ES-API] Sends files, ranges of files and memory, in their order. EXS_EVT_SENDFILE. The vector is only read, and
+ * is the caller's again on return; it is const since 3.0 [ours]. */
 ssize_t exs_sendfile(int sockno, const exs_xferfile_t *sendvec, int sendvec_cnt, int flags,
                      exs_qhandle_t qhandle, exs_ahandle_t ahandle);
 
-/* [UNH] names, the rest ours: the other way round. It is done when all elements are full, or the peer has shut
- * down writing, or, of a SEQPACKET, one message has come. EXS_EVT_RECVFILE. */
+/* [UNH] names, the rest ours: Receives into files, ranges of files and memory. It is done when all elements are
+ * full, when the peer has shut down writing, or, on a SOCK_SEQPACKET, when one message has arrived.
+ * EXS_EVT_RECVFILE. */
 ssize_t exs_recvfile(int sockno, const exs_xferfile_t *recvvec, int recvvec_cnt, int flags,
                      exs_qhandle_t qhandle, exs_ahandle_t ahandle);
 
 /* ---- Registered memory --------------------------------------------------------------- */
 
-/* [ES-API] EINVAL: size 0, NULL, unknown flag. EACCES: memory protection. ENOMEM: no memory; a
- * limit on pinned memory is met by who uses it first. */
+/* [ES-API] Registers memory for transfers. flags: EXS_MRF_. EINVAL: the size is 0, the address is NULL, or a flag is
+ * not known. EACCES: the memory's protection does not permit it. ENOMEM: there is no memory. If pinned memory is
+ * limited, the first transfer that uses the region fails. */
 exs_mhandle_t exs_mregister(void *addr, size_t size, int flags);
-/* [ES-API] flags: 0. EINVAL: not a region. EBUSY: a transfer is using it. */
+
+/* [ES-API] Ends the registration. flags: 0. EINVAL: the handle is not that of a region. EBUSY: a transfer uses it. */
 int exs_mderegister(exs_mhandle_t mhandle, int flags);
 
 /* ---- One-sided operations [ours] ------------------------------------------------------- */
 
-/* What the owner of memory gives to its peer, by a send or otherwise: the right to use it on one connection.
- * Plain bytes, the same on every machine. */
+/* What the owner of memory gives to its peer, by a send or otherwise: the right to use the memory on one connection.
+ * It consists of plain bytes, which are the same on every machine. */
 typedef struct exs_token {
     unsigned char exs_bytes[EXS_TOKEN_SIZE];
 } exs_token_t;
 
-/* Let the peer of this connection use length bytes at addr, of a region; access: EXS_REMOTE_... The device
- * holds the peer to exactly these bytes and rights. Until exs_munexport or the end of the socket the region
- * can't be deregistered. EACCES: the region's flags forbid it. */
+/* Lets the peer of this connection use `length` bytes at `addr`, which are in the region. access: EXS_REMOTE_. The
+ * device permits the peer exactly these bytes and rights. The region can't be deregistered before exs_munexport or
+ * the end of the socket. EACCES: the region's flags forbid it. */
 int exs_mexport(int sockno, exs_mhandle_t mhandle, void *addr, size_t length, int access, exs_token_t *token);
-/* From its return on the peer can't use it. EINVAL: the socket has given out no such token. */
+
+/* Ends the peer's right: it can't use the memory any more when this call has returned. EINVAL: the socket has not
+ * given out this token. */
 int exs_munexport(int sockno, const exs_token_t *token);
 
-/* Read from, or write into, what the peer exported, from byte `offset` of it on, without the peer's program.
- * EXS_EVT_RREAD, EXS_EVT_RWRITE. ERANGE: not all of it was exported; EACCES: not for this use. */
+/* Read from, and write into, what the peer has exported, from its byte `offset` on, without the peer's program.
+ * EXS_EVT_RREAD, EXS_EVT_RWRITE. ERANGE: not all of it was exported. EACCES: it was not exported for this use. */
 ssize_t exs_rread(int sockno, void *buffer, size_t length, const exs_token_t *token, uint64_t offset, int flags,
                   exs_qhandle_t qhandle, exs_ahandle_t ahandle, exs_mhandle_t mhandle);
 ssize_t exs_rwrite(int sockno, const void *buffer, size_t length, const exs_token_t *token, uint64_t offset,
@@ -474,28 +543,37 @@ ssize_t exs_rwrite(int sockno, const void *buffer, size_t length, const exs_toke
 
 /* ---- Event queues -------------------------------------------------------------------- */
 
-/* [ES-API] depth: operations that need no more memory, 0 to EXS_QDEPTH_MAX; beyond it none is lost either. */
+/* [ES-API] Makes an event queue. depth: the number of operations for which the queue has memory in advance, 0 to
+ * EXS_QDEPTH_MAX. Further operations allocate memory, and lose no event either. */
 exs_qhandle_t exs_qcreate(int depth);
-/* [ES-API] EBUSY: operations are in progress, or a socket lives on this queue (exs_qstatus). */
+
+/* [ES-API] Deletes the queue. EBUSY: operations are in progress, or sockets live on this queue (exs_qstatus). */
 int exs_qdelete(exs_qhandle_t qhandle);
-/* [ES-API] Returns the number of events put into evtvec, 0 on time-out.
- * timeout: NULL waits, {0,0} never does. */
+
+/* [ES-API] Stores events in evtvec, and returns their number; 0: the timeout is over. With NULL as its timeout it
+ * waits for an event, with {0,0} it does not wait. */
 int exs_qdequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, const struct timeval *timeout);
-/* [ours] The descriptor to watch for reading, level-triggered: readable while exs_qdequeue has
- * something to do. It belongs to the queue. */
+
+/* [ours] Returns the descriptor that a loop watches for reading, level-triggered: it is readable while exs_qdequeue
+ * has something to do. It belongs to the queue. */
 int exs_qfd(exs_qhandle_t qhandle);
-/* Value of budget_us: for event loops, what the queue's mode (EXS_SPIN, exs_qmodify) gives to an iteration. */
+
+/* [ours] A value of budget_us, for event loops: the time that the queue's mode (EXS_SPIN, exs_qmodify) gives to an
+ * iteration. */
 #define EXS_LOOP_BUDGET (-1)
-/* [ours] Like exs_qdequeue with {0,0}; if there is no event, polls for up to budget_us microseconds, 0 to
+
+/* [ours] Like exs_qdequeue with {0,0}. If there is no event, it polls for up to budget_us microseconds, 0 to
  * EXS_WAIT_US_MAX, without sleeping. */
 int exs_qpoll(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, int budget_us);
-/* [ours] This thread has handled its events, and is about to wait for exs_qfd: what the device holds back, to send
- * it along with an answer, goes now. */
+
+/* [ours] Says that this thread has handled its events and is about to wait for exs_qfd. The device sends what it
+ * held back to send it along with an answer. */
 int exs_qprepare(exs_qhandle_t qhandle);
 
-/* What exs_qmodify is to change */
-#define EXS_QATTR_DEPTH 0x1 /* [ES-API] exs_depth */
-#define EXS_QATTR_WAIT 0x2  /* [UNH] exs_wait and exs_wait_us */
+/* [ES-API] exs_qmodify changes exs_depth. */
+#define EXS_QATTR_DEPTH 0x1
+/* [UNH] exs_qmodify changes exs_wait and exs_wait_us. */
+#define EXS_QATTR_WAIT 0x2
 
 enum { /* [UNH] exs_wait: what exs_qdequeue, and a blocking call on a socket that lives on the queue, do until
           there is something */
@@ -518,15 +596,17 @@ typedef struct exs_qstatus { /* [ours] */
     int exs_spare[8];
 } exs_qstatus_t;
 
-/* [ES-API] name, the rest ours: how the queue is now. EINVAL, EFAULT. */
+/* [ES-API] name, the rest ours: Stores the state of the queue. EINVAL, EFAULT. */
 int exs_qstatus(exs_qhandle_t qhandle, exs_qstatus_t *status);
-/* [ES-API] name, the rest ours: changes the attributes, EXS_QATTR_..., to these values, all of them or none.
+
+/* [ES-API] name, the rest ours: Changes the attributes, EXS_QATTR_, to these values, all of them or none.
  * EINVAL, EFAULT, ENOMEM. */
 int exs_qmodify(exs_qhandle_t qhandle, int attributes, const exs_qattr_t *values);
 
 /* ---- What there is, and what has been done [ours] ------------------------------------------ */
 
-#define EXS_DEVICE_ADDRESSES 16 /* that exs_addresses has room for */
+/* The number of elements of exs_addresses. */
+#define EXS_DEVICE_ADDRESSES 16
 
 typedef struct exs_device {
     char exs_name[64];     /* as exs_getdevice has it */
@@ -542,11 +622,12 @@ typedef struct exs_device {
     struct sockaddr_storage exs_addresses[EXS_DEVICE_ADDRESSES];
 } exs_device_t;
 
-/* The devices that EXS_DEVICE lets the process use, in the order in which they are tried: how many there are,
- * which may be more than `most`, those that were filled in. EINVAL, EFAULT, EMFILE, ENOMEM. */
+/* Stores the devices that EXS_DEVICE lets the process use, in the order in which they are tried, but not more than
+ * `most`. Returns how many there are, which may be more. EINVAL, EFAULT, EMFILE, ENOMEM. */
 int exs_getdevices(exs_device_t *devices, int most);
 
-#define EXS_STATS_UNKNOWN UINT64_MAX /* exs_retransmissions: there is a device that does not tell */
+/* A value of exs_retransmissions: a device does not count them. */
+#define EXS_STATS_UNKNOWN UINT64_MAX
 
 typedef struct exs_stats {        /* ever, of a connection; of a queue all that lived on it */
     uint64_t exs_sends;           /* operations started: sends, one-sided ones, the shutdown of writing; */
@@ -565,25 +646,30 @@ typedef struct exs_stats {        /* ever, of a connection; of a queue all that 
     uint64_t exs_spare[8];
 } exs_stats_t;
 
-/* The counters of a socket, where qhandle is NULL; or of a queue, where sockno is -1. EBADF, EINVAL, EFAULT. */
+/* Stores the counters of a socket, if qhandle is NULL, or of a queue, if sockno is -1. EBADF, EINVAL, EFAULT. */
 int exs_getstats(int sockno, exs_qhandle_t qhandle, exs_stats_t *stats);
 
-/* [ours] "EXS_EVT_CONNECT" and so on, never NULL. */
+/* [ours] Returns the name of an event's type, such as "EXS_EVT_CONNECT", and never NULL. */
 const char *exs_strevent(int type);
 
 /* ---- Blocking calls [UNH]: the same operations, with EXS_BLOCK --------------------------- */
 
-int exs_blocking_accept(int sockno, struct sockaddr *address, socklen_t *address_len); /* the new socket */
+/* Returns the new socket. */
+int exs_blocking_accept(int sockno, struct sockaddr *address, socklen_t *address_len);
 int exs_blocking_connect(int sockno, const struct sockaddr *address, socklen_t address_len);
-int exs_blocking_connect_host(int sockno, const char *host, const char *service); /* [ours] */
+/* [ours] */
+int exs_blocking_connect_host(int sockno, const char *host, const char *service);
 int exs_blocking_close(int sockno);
 ssize_t exs_blocking_recv(int sockno, void *buffer, size_t max_bytes, int flags, exs_mhandle_t mhandle);
 ssize_t exs_blocking_send(int sockno, const void *buffer, size_t max_bytes, int flags, exs_mhandle_t mhandle);
-ssize_t exs_blocking_recvmsg(int sockno, exs_msghdr_t *message, int flags);       /* [ours] */
-ssize_t exs_blocking_sendmsg(int sockno, const exs_msghdr_t *message, int flags); /* [ours] */
+/* [ours] */
+ssize_t exs_blocking_recvmsg(int sockno, exs_msghdr_t *message, int flags);
+/* [ours] */
+ssize_t exs_blocking_sendmsg(int sockno, const exs_msghdr_t *message, int flags);
+/* Returns 0. */
 int exs_blocking_sendfile(int sockno, const exs_xferfile_t *sendvec, int sendvec_cnt, int flags);
-ssize_t exs_blocking_recvfile(int sockno, const exs_xferfile_t *recvvec, int recvvec_cnt,
-                              int flags); /* the bytes */
+/* Returns the bytes that were received. */
+ssize_t exs_blocking_recvfile(int sockno, const exs_xferfile_t *recvvec, int recvvec_cnt, int flags);
 ssize_t exs_read(int sockno, void *buffer, size_t max_bytes);
 ssize_t exs_write(int sockno, const void *buffer, size_t max_bytes);
 

@@ -2,7 +2,7 @@
 /*
  * conn.h - a connection: one queue pair, and EXS's protocol on it in both directions (protocol.h).
  *
- * A connection is owned by its socket, and guarded by the lock of the socket's home queue. All functions here are
+ * The socket owns its connection, and the lock of the socket's home queue guards the connection. All functions here are
  * called with that lock, and are defined in:
  *
  *   conn.c           making and freeing a connection; its counters
@@ -18,8 +18,8 @@
  *   usable.c         registered memory for an operation's buffer
  *   onesided.c       RDMA READ and WRITE on memory that the peer has exported; export.c exports memory to the peer
  *
- * Of the functions in core/queue/upcalls.h, completions.c and progress.c define those for connections. core/sock/
- * defines what a connection needs of its socket: upcalls.h, and dontwait.c below.
+ * completions.c and progress.c define the functions for connections in core/queue/upcalls.h. core/sock/ defines the
+ * functions that a connection calls: those in upcalls.h, and those of dontwait.c below.
  */
 #ifndef XS_CONN_H
 #define XS_CONN_H
@@ -35,24 +35,27 @@
 #include "protocol.h"
 #include "ring.h"
 
-#define RQ_DEPTH 64        /* maximum number of posted receives: the credits given to the peer; see depth */
-#define RECEIVES_AT_ONCE 8 /* maximum of receives posted by one call, which posts depth / 8 of them */
-#define SQ_DEPTH 64        /* maximum number of outstanding work requests */
-#define DEPTH_MIN 16       /* minimum of both: a smaller queue would have only the entries that are reserved */
+#define RQ_DEPTH 64 /* maximum number of posted receives, which are the peer's credits; see `limits.depth` */
+#define RECEIVES_AT_ONCE 8 /* maximum number of receives that one call posts; it posts depth / 8 of them */
+#define SQ_DEPTH 64        /* maximum number of outstanding work requests; see `limits.depth` */
+#define DEPTH_MIN 16       /* minimum of both: a smaller queue would have only entries that are reserved */
 #define SQ_KEPT_BY_DATA 8  /* entries of the send queue that are reserved for control messages */
 #define ADVERTS_MAX 32     /* maximum number of outstanding advertisements in each direction */
-#define GATHER_MAX 32      /* maximum number of sends that one message carries; */
-#define GATHER_MAX_NIC 16  /* on an adapter: each send queue entry has memory for all of them */
-#define SLOT_SIZE 64       /* bytes, of the slot of a control message */
-/* bytes: the ring buffer of a new connection, unless SO_RCVBUF has set its size; minimum and maximum of that. All are
- * powers of 2. */
+/* Maximum number of sends that one message carries. It is lower on an adapter, where each entry of the send queue has
+ * memory for the segments of all of them. */
+#define GATHER_MAX 32
+#define GATHER_MAX_NIC 16
+#define SLOT_SIZE 64 /* bytes of the slot of a control message */
+/* Bytes of the ring buffer of a new connection, unless SO_RCVBUF has set another size; minimum and maximum of that
+ * size. All are powers of 2. */
 #define RECV_RING_SIZE (256 << 10)
 #define RECV_RING_MIN (4 << 10)
 #define RECV_RING_MAX (64 << 20)
 #define BOUNCES_OWN 4  /* bounce buffers that a new connection has */
-#define ACK_TIMEOUT 17 /* the encoding of 0.54 s: 4.096 us * 2^17 */
-#define RETRY_COUNT 6  /* retransmissions until the peer counts as gone; rxe takes 7 for infinite */
-/* Maximum number of outstanding advertisements after some crossed with indirect data, until the peer has used one. */
+#define ACK_TIMEOUT 17 /* encodes 0.54 s: 4.096 us * 2^17 */
+#define RETRY_COUNT 6  /* retransmissions until the connection breaks; rxe takes 7 for infinite */
+/* Maximum number of outstanding advertisements after some have crossed with indirect data, until the peer has used
+ * one. */
 #define ADVERTS_TRIED 4
 #define ADVERTS_SKIP_MAX 64 /* maximum of adverts.skip */
 #define DIRECT_MIN                                                                                             \
@@ -66,47 +69,48 @@ struct window;
 /* The stages of a connection (life.c), which change only in this order. */
 enum conn_stage {
     CONN_OPENING, /* not established: receives are posted, sends are not permitted */
-    CONN_HEARD,   /* the same, and the device was notified that the peer has begun to send (xs_conn_hear()) */
+    CONN_HEARD, /* as CONN_OPENING, and the device was notified that the peer has begun to send (xs_conn_hear()) */
     CONN_OPEN,
-    /* it failed, or the peer left: nothing more is sent; what had arrived is still processed and delivered */
+    /* The connection failed, or the peer disconnected: nothing more is sent; data that had arrived before is still
+     * processed and delivered. */
     CONN_BROKEN,
-    /* the device uses no buffer any more, and operations that can't complete otherwise have failed */
+    /* The device uses no buffer any more, and operations that can't complete otherwise have failed. */
     CONN_DRAINED
 };
-/* The states of its two directions. */
+/* The states of the two directions of a connection. */
 enum write_half {
     WRITE_OPEN,
     WRITE_SHUT,         /* new sends are refused; FIN follows those that are pending */
     WRITE_FIN_SENT,     /* FIN was posted */
-    WRITE_FIN_ACKED,    /* the device reports that the peer has received everything */
-    WRITE_FIN_CONFIRMED /* the peer says so itself */
+    WRITE_FIN_ACKED,    /* the device reports that the peer's device has received FIN */
+    WRITE_FIN_CONFIRMED /* a control message of the peer says that FIN has arrived (CONTROL_HAS_END) */
 };
 enum read_half {
     READ_OPEN,
     READ_SHUT,     /* the application has shut down reading */
-    READ_ENDED,    /* the peer's FIN has arrived: no more data will */
-    READ_END_ACKED /* this end has acknowledged it */
+    READ_ENDED,    /* the peer's FIN has arrived, so no more data will arrive */
+    READ_END_ACKED /* this end has confirmed the peer's FIN (CONTROL_HAS_END) */
 };
-/* How it ended. */
+/* How a connection ended. */
 enum conn_end {
     END_NONE,    /* it is not broken */
-    END_BY_PEER, /* the peer left, or something between the two failed: ECONNRESET */
+    END_BY_PEER, /* the peer disconnected, or the network or the peer's host failed: ECONNRESET */
     END_LOCAL,   /* this end broke it, so it did not end in order */
     END_FAILED   /* it failed with another errno */
 };
 
 /* An advertisement of the peer: the part of a receive buffer that this end may still write to. */
 struct advert {
-    uint64_t addr, left; /* bytes */
+    uint64_t addr, left; /* where the part begins; its bytes */
     uint32_t rkey;
-    bool waitall;
+    bool waitall; /* CONTROL_WAITALL */
 };
 
-/* The first four kinds are messages, which take a credit each. */
+/* Kinds of work requests of the send queue. The first four kinds are messages, which use a credit each. */
 enum posted_kind {
     POSTED_CONTROL,
     POSTED_DATA,
-    POSTED_SILENT, /* data of a send that is over: its bytes were copied inline, and it has no event */
+    POSTED_SILENT, /* data of a send that has ended: the bytes were copied inline, and it has no event */
     POSTED_FIN,
     POSTED_PART, /* a part of a message's data; the rest of the message follows */
     POSTED_ONESIDED,
@@ -116,41 +120,42 @@ enum posted_kind {
 /* A work request that has not completed. */
 struct posted {
     enum posted_kind kind;
-    bool signaled; /* it will be completed by the device; else the completion of a later request implies it */
-    /* Data: the number of sends behind `op` that the message carries as well, each of them whole. */
+    bool signaled; /* the device reports its completion; if not, the completion of a later request implies it */
+    /* Data: the number of sends after `op` that the message carries as well, each of them whole. */
     uint8_t followers;
-    struct op *op;
+    struct op *op;         /* the operation; NULL: a control message, or a send that has ended */
     struct window *window; /* the window of a file that it sends from (file.h); or NULL */
-    uint32_t bytes;
-    /* Data: the bytes that this request reports to the peer: the last request of a message reports all of them, the
-     * others none. */
+    uint32_t bytes;        /* bytes that the request sends */
+    /* Data: the number of bytes that this request reports to the peer. The last request of a message reports all bytes
+     * of the message, the others report none. */
     uint32_t told;
 };
 
 struct export; /* memory that the peer may access (export.c) */
 
-/* Bits of conn->due: messages to be sent when there is a credit. */
-#define DUE_RECALL 1      /* RECALL: the peer must drop the advertisements of this end */
-#define DUE_RECALLED 2    /* RECALLED: this end has dropped the peer's advertisements */
-#define DUE_END 4         /* the end of the direct transfer that has begun, unless another send continues it */
+/* Bits of tx.due: messages that must be sent when there is a credit. */
+#define DUE_RECALL 1   /* RECALL: the peer must drop the advertisements of this end */
+#define DUE_RECALLED 2 /* RECALLED: this end has dropped the peer's advertisements */
+#define DUE_END 4 /* the end of a direct transfer that has begun, unless another send continues the transfer */
 #define DUE_RING_WANTED 8 /* RING_WANTED: the peer's ring buffer is too small for the path */
 #define DUE_RING 16       /* RING: the peer has asked for a larger ring buffer */
 
 /* The parts of a connection. The lock of the socket's home guards all of them. */
 
-/* Where the connection stands in its life (life.c). */
+/* The state of a connection (life.c). */
 struct conn_state {
     enum conn_stage stage;
     enum write_half writing;
     enum read_half reading;
     enum conn_end end;
-    int error; /* why it is broken, an errno, from CONN_BROKEN on; 0 before */
+    int error; /* the errno for operations, from CONN_BROKEN on; 0 before */
 };
 
-/* Limits of the device, and of what both ends support; set before the connection is established. */
+/* Limits of the device and of the protocol; set before the connection is established. */
 struct conn_limits {
-    uint32_t depth;      /* of either queue: RQ_DEPTH and SQ_DEPTH, or what the device supports; a power of 2 */
-    uint32_t max_inline; /* bytes */
+    /* Entries of each queue: SQ_DEPTH (= RQ_DEPTH), or fewer if the device has fewer; a power of 2. */
+    uint32_t depth;
+    uint32_t max_inline; /* maximum bytes of inline data */
     uint32_t max_gather; /* maximum number of sends that one message may carry; 1: each is sent alone */
     bool immediate;      /* data is sent by WRITE WITH IMMEDIATE, because both ends have it */
 };
@@ -159,8 +164,8 @@ struct conn_limits {
 struct conn_memory {
     uint8_t *start;      /* begins with RQ_DEPTH receive slots and ends with the initial ring buffer */
     size_t size;         /* bytes */
-    uint8_t *send_slots; /* SQ_DEPTH of them */
-    struct ibv_mr *mr;   /* up to the ring buffer */
+    uint8_t *send_slots; /* SQ_DEPTH slots for control messages that are sent */
+    struct ibv_mr *mr;   /* registration of the memory before the ring buffer */
     struct bounce bounces[BOUNCES_OWN];
 };
 
@@ -168,8 +173,8 @@ struct conn_memory {
 struct recv_queue {
     uint32_t posted;    /* posted receives that have not completed */
     uint32_t next_slot; /* the receive slot that completes next */
-    uint32_t
-        consumed; /* receives that completed and were not posted again, which is done for several at once */
+    /* Receives that completed and were not posted again, which is done for several at once. */
+    uint32_t consumed;
 };
 
 /* Credits: the receives that each end has posted for messages of the other. */
@@ -178,11 +183,11 @@ struct credits {
     uint32_t unreturned; /* receives that were posted again and not reported to the peer */
 };
 
-/* The queue pair's send queue: a ring of the work requests that have not completed. */
+/* The queue pair's send queue. */
 struct send_queue {
-    struct posted posted[SQ_DEPTH];
-    uint32_t head, tail; /* numbers of work requests that have completed, and that were posted */
-    uint32_t signaled;   /* tail as it was when the last signaled work request had been posted */
+    struct posted posted[SQ_DEPTH]; /* ring buffer: the work requests that have not completed */
+    uint32_t head, tail;            /* how many work requests have completed; how many were posted */
+    uint32_t signaled; /* the value of `tail` just after the last signaled work request was posted */
 };
 
 /* Keepalive (probe.c). */
@@ -193,28 +198,29 @@ struct keepalive {
 
 /* Sending. */
 struct transmit {
-    struct op_list sends; /* that have not completed, in order */
-    struct op *current;   /* the first of them that is not all posted, or NULL */
-    uint64_t started;     /* sends and one-sided operations since the connection was made */
-    /* while the stream is torn (ending.h): the number of the first send that was started since then */
+    struct op_list sends; /* sends that have not completed, in order */
+    struct op *current;   /* the first send that is not all posted, or NULL */
+    uint64_t started;     /* number of sends and one-sided operations since the connection was made */
+    /* While the stream is torn (ending.h): the number of the first send that was started since then. */
     uint64_t torn_at;
-    uint64_t queued;   /* bytes of all sends ever started up to the last one, if they are limited (bound.c) */
-    uint64_t position; /* bytes of the stream sent */
-    /* bytes ever written to the peer's ring buffer, and ever copied out of it there */
+    /* Bytes of all sends that were counted since the connection was made, if they are limited (bound.c). */
+    uint64_t queued;
+    uint64_t position; /* bytes of the stream that were sent */
+    /* Bytes since the connection was made: written to the peer's ring buffer; acknowledged as copied out of it. */
     uint64_t ring_sent, ring_acked;
-    uint32_t phase;
+    uint32_t phase;   /* the phase of this direction (protocol.h) */
     bool nonblocking; /* the current send must not wait for an advertisement (MSG_DONTWAIT) */
     uint8_t due;      /* DUE_ */
 };
 
-/* The advertisements of the peer that this end has not used up: a ring. */
+/* The advertisements of the peer that this end has not used up. */
 struct peer_adverts {
-    struct advert list[ADVERTS_MAX];
-    uint32_t head, count;
-    bool begun; /* the first one has been written to, and its transfer has not ended */
+    struct advert list[ADVERTS_MAX]; /* ring buffer */
+    uint32_t head, count;            /* index of the first one; their number */
+    bool begun;                      /* the first one has been written to, and its transfer has not ended */
     /* Waiting for an advertisement (tx.c). */
     uint64_t waiter;     /* the number of the last long send that waited */
-    uint64_t wait_until; /* ns, until when a long send waits; 0: none does */
+    uint64_t wait_until; /* time until which a long send waits, ns; 0: none waits */
     /* Backoff. skip: advertisements that must arrive before a long send waits again; backoff: the value of `skip` after
      * the last wait that timed out; a wait that succeeds halves it. */
     uint32_t skip, backoff;
@@ -222,53 +228,57 @@ struct peer_adverts {
 
 /* One-sided operations. */
 struct onesided {
-    struct op_list ops;                  /* that have not completed, in order */
-    struct op *current;                  /* the first of them that is not all posted, or NULL */
-    uint8_t max_reads_out, max_reads_in; /* maximum number of outstanding RDMA READs of this end, of the peer */
+    struct op_list ops;                  /* operations that have not completed, in order */
+    struct op *current;                  /* the first operation that is not all posted, or NULL */
+    uint8_t max_reads_out, max_reads_in; /* maximum number of outstanding RDMA READs of this end; of the peer */
     uint32_t reads;                      /* outstanding RDMA READs of this end */
     LIST_HEAD(export_list, export) exports; /* memory that the peer may access */
-    uint64_t bytes_read, bytes_written;     /* since the connection was made */
+    uint64_t bytes_read, bytes_written;     /* totals since the connection was made */
 };
 
 /* Receiving. */
 struct receive {
-    struct op_list recvs; /* that have not completed, in order */
-    uint64_t started;     /* receives since the connection was made */
+    struct op_list recvs; /* receives that have not completed, in order */
+    uint64_t started;     /* number of receives since the connection was made */
     uint64_t position;    /* bytes of the stream that have arrived */
-    uint32_t phase;
-    uint32_t slots; /* bitmap: slots of the ring buffer that receives of a SEQPACKET use (place.c) */
+    uint32_t phase;       /* the phase of the peer's direction (protocol.h) */
+    uint32_t slots;       /* bitmap: slots of the ring buffer that receives of a SEQPACKET use (place.c) */
     bool filling; /* the first receive has got a part of a direct transfer, and the next message continues it */
-    bool ended;   /* a receive completed with the end of the stream, so no later one may have bytes */
+    bool ended;   /* a receive has completed with the end of the stream, so no later one may get bytes */
 };
 
-/* The ring buffer into which the peer writes bytes that have no advertisement. The peer knows it as struct peer_ring. */
+/* The ring buffer into which the peer writes bytes that have no advertisement. The peer knows it as struct
+ * peer_ring. */
 struct recv_ring {
-    uint8_t *data; /* at the end of the connection's memory, or the larger one that has replaced it */
+    uint8_t *
+        data; /* the initial ring buffer, at the end of the connection's memory, or the larger one in its place */
     uint64_t size; /* bytes, a power of 2 */
     uint64_t mask; /* size - 1 */
-    /* bytes of indirect data since the connection was made: arrived, copied out, acknowledged */
+    /* Bytes of indirect data since the connection was made: arrived, copied out, acknowledged. */
     uint64_t in, out, acked;
-    uint64_t ack_due; /* when this many bytes were copied out and not acknowledged, an ACK is due */
-    uint64_t
-        iova; /* the address by which the peer knows the first byte of the one in the connection's memory */
-    struct ibv_mr *initial_mr; /* of the one in the connection's memory */
-    struct ibv_mr *grown_mr;   /* of the larger one that has replaced it (ring.c); NULL: none has */
+    /* Number of bytes that are copied out and not acknowledged, from which on an ACK is sent. */
+    uint64_t ack_due;
+    uint64_t iova; /* the address by which the peer knows the first byte of the initial ring buffer */
+    struct ibv_mr *initial_mr; /* registration of the initial ring buffer */
+    /* Registration of the larger ring buffer in its place (ring.c); NULL: there is none. */
+    struct ibv_mr *grown_mr;
     struct next_ring next;
 };
 
 /* The advertisements of this end that the peer has not used up. */
 struct adverts {
-    uint32_t max;   /* maximum number that the peer holds; 0 while they are recalled */
-    uint32_t count; /* receives that are advertised, the first ones of rx.recvs */
-    bool used;      /* the peer has used one since one crossed with indirect data */
+    uint32_t max;   /* maximum number of advertisements that the peer holds; 0 while they are recalled */
+    uint32_t count; /* number of receives that are advertised, which are the first ones of rx.recvs */
+    bool used;      /* the peer has used an advertisement since the last one crossed with indirect data */
     bool recalling; /* RECALL was sent, and the peer has not answered */
-    /* Backoff on a long path, whose ring buffer has grown: after such a crossing nothing is advertised until ring.in
-     * has reached resume_at, that is until as much data as `skip` ring buffers has arrived. */
+    /* Backoff on a long path, whose ring buffer has grown. After an advertisement has crossed with indirect data, none
+     * is sent until ring.in has reached resume_at: until `skip` times the size of the ring buffer has arrived. */
     uint32_t skip;
     uint64_t resume_at;
-    uint64_t stale; /* those that were dropped because they crossed with indirect data */
+    uint64_t stale; /* number of advertisements that were dropped because they crossed with indirect data */
 };
 
+/* A connection. */
 struct conn {
     struct sock *sock;
     const struct device *device;
@@ -277,9 +287,10 @@ struct conn {
     struct cq *cq;
     struct ibv_qp *qp;
     LIST_ENTRY(conn) touched; /* list of connections with new completions (completions.c) */
-    bool is_touched;          /* is in that list */
+    bool is_touched;          /* it is in that list */
 
-    void *handle; /* names the connection in work requests, since completions may outlive it */
+    /* Names the connection in work requests, because a completion may arrive after the connection was freed. */
+    void *handle;
 
     struct conn_state state;
     struct conn_limits limits;
@@ -307,17 +318,18 @@ struct conn {
 
 /* Makes a connection for the socket's id, with queue pair, buffers and posted receives. NULL and errno on failure. */
 struct conn *xs_conn_new(struct sock *sock, struct rdma_cm_id *id, const struct device *device);
-/* Returns the size, in bytes, of the ring buffer of a connection of this socket. */
+/* Returns the size, in bytes, of the initial ring buffer of a connection of this socket. */
 uint32_t xs_recv_ring_size(const struct sock *sock);
-/* Returns true if TCP detects that the peer's host is gone. Otherwise probe.c has to. */
+/* Returns true if TCP detects that the peer's host has failed. If false, probe.c must detect it. */
 static inline bool conn_is_by_tcp(const struct conn *conn)
 {
     return conn->device->is_by_tcp != NULL && conn->device->is_by_tcp(conn->id);
 }
-void xs_conn_free(struct conn *conn); /* the queue pair must be drained, or never connected */
-/* Returns the parameters to connect or accept with, whose private data is packed into `hello`. */
+/* Frees a connection whose queue pair is drained, or was never connected. */
+void xs_conn_free(struct conn *conn);
+/* Returns the parameters for rdma_connect() or rdma_accept(); their private data is the hello, stored in `hello`. */
 struct rdma_conn_param xs_conn_param(const struct conn *conn, uint8_t hello[HELLO_SIZE]);
-/* Applies the peer's limits of outstanding RDMA READs: how many it wants to have, and how many it serves. */
+/* Applies the peer's limits of outstanding RDMA READs: how many it wants to post, and how many it serves. */
 void xs_conn_reads(struct conn *conn, uint8_t wanted, uint8_t served);
 /* Returns the maximum number of advertisements that the peer holds. */
 static inline uint32_t conn_adverts_max(const struct conn *conn)
@@ -343,9 +355,9 @@ bool xs_conn_post_receives(struct conn *conn, uint32_t slot, uint32_t count);
 
 /* ---- life.c ------------------------------------------------------------------------------ */
 
-/* The connection is established, unless it broke before. */
+/* Called when the connection is established: enters CONN_OPEN, unless the connection has broken before. */
 void xs_conn_opened(struct conn *conn);
-/* While the connection is opening: if a message has arrived, notifies the device that the peer has established the
+/* If the connection is opening and a message has arrived, notifies the device that the peer has established the
  * connection. */
 void xs_conn_hear(struct conn *conn);
 /* Breaks the connection: the queue pair goes to the error state, and operations complete with this errno when it is
@@ -355,20 +367,21 @@ void xs_conn_fail(struct conn *conn, int error) __attribute__((cold));
 void xs_conn_fail_locally(struct conn *conn) __attribute__((cold));
 /* Called after completions: drains a broken connection if the device holds none of its buffers any more. */
 void xs_conn_drain(struct conn *conn);
+/* Returns true from CONN_BROKEN on. */
 static inline bool conn_broken(const struct conn *conn)
 {
     return conn->state.stage >= CONN_BROKEN;
 }
 /* Returns the errno of an operation whose connection broke. */
 int xs_conn_errno(const struct conn *conn);
-/* Returns true if the peer ended its stream in order, and the connection broke only because the peer left
- * after that. */
+/* Returns true if the peer's FIN has arrived, and the connection is not broken, or broke only because the peer
+ * disconnected after that. */
 static inline bool xs_conn_ended_in_order(const struct conn *conn)
 {
     return conn->state.reading >= READ_ENDED && conn->state.end <= END_BY_PEER;
 }
-/* Returns true if one-sided operations, or sends with bytes that have not reached the peer, are pending. A shutdown is
- * not counted. `end_is_out`: the end of the stream was sent, so all sends before it were, and none of them counts. */
+/* Returns true if one-sided operations, or sends with bytes that have not reached the peer, are pending. Ignores a
+ * pending shutdown. `end_is_out`: FIN was sent, and so were all sends before it, which are therefore ignored. */
 bool xs_conn_is_sending(const struct conn *conn, bool end_is_out);
 /* Returns true if a receive can complete without the peer: there are bytes in the ring buffer, or the stream has
  * ended. */
@@ -379,23 +392,25 @@ int xs_conn_may_receive(const struct conn *conn);
 
 /* ---- work.c ------------------------------------------------------------------------------ */
 
+/* Processes a completion of the connection. */
 void xs_conn_completion(struct conn *conn, const struct ibv_wc *wc);
-/* The device was removed: breaks the connection and completes all posted work requests as flushed. xs_conn_run()
- * drains it. */
+/* Called when the device was removed: breaks the connection and completes all posted work requests as flushed.
+ * xs_conn_run() must be called next, and drains the connection. */
 void xs_conn_flush(struct conn *conn) __attribute__((cold));
-/* The last work requests will have no completion. Completes them: as successful if the peer's credits prove that they
- * arrived, else as flushed. */
+/* Called when the last work requests will have no completion: completes them as successful if the peer's credits prove
+ * that they have arrived, else as flushed. */
 void xs_conn_end_sends(struct conn *conn) __attribute__((cold));
 /* Fills receives, and sends the control messages and data that can be sent now. Called after completions and connection
  * events. */
 void xs_conn_run(struct conn *conn);
-/* The parts of xs_conn_run() that are needed after a send or one-sided operation was started, and after a receive. */
+/* The parts of xs_conn_run() that are needed after a send or one-sided operation was started, and after a receive was
+ * started. */
 void xs_conn_run_sends(struct conn *conn);
 void xs_conn_run_recvs(struct conn *conn);
 /* Posts the consumed receives again, and counts them in `credits.unreturned`. */
 void xs_conn_post_anew(struct conn *conn);
-/* Returns true if `bytes` bytes of this operation, which may be NULL, can be posted inline, so that they are copied
- * at once. */
+/* Returns true if `bytes` bytes of this operation, which may be NULL, can be posted inline: the device copies them at
+ * once. */
 bool xs_conn_may_inline(const struct conn *conn, const struct op *op, uint32_t bytes);
 /* Posts one work request. Returns false if that failed, which breaks the connection. */
 bool xs_conn_post(struct conn *conn, struct ibv_send_wr *wr, const struct posted *posted);
@@ -406,6 +421,7 @@ static inline bool conn_awaits(const struct conn *conn)
 {
     return (int32_t)(conn->sq.signaled - conn->sq.head) > 0;
 }
+/* Returns the number of free entries of the send queue. */
 static inline uint32_t conn_sq_free(const struct conn *conn)
 {
     return conn->limits.depth - (conn->sq.tail - conn->sq.head);
@@ -413,12 +429,12 @@ static inline uint32_t conn_sq_free(const struct conn *conn)
 
 /* ---- ring.c ------------------------------------------------------------------------------- */
 
-/* Returns true if the round trip is so long that waiting for an advertisement does not pay. */
+/* Returns true if the path is long: its round trip is so long that waiting for an advertisement does not pay. */
 static inline bool path_is_long(const struct conn *conn)
 {
     return conn->path.trips == PATH_TRIPS && conn->path.is_measured;
 }
-/* Returns the maximum number of bytes that the ring buffer may hold. */
+/* Returns the maximum number of bytes that the peer may have in the ring buffer. */
 static inline uint64_t ring_most(const struct conn *conn)
 {
     return conn->ring.next.is_used ? conn->ring.next.size : conn->ring.size;
@@ -428,34 +444,37 @@ static inline uint64_t ring_most(const struct conn *conn)
 
 /* Adds credits that the peer returned. Returns false if they exceed its receives, which breaks the connection. */
 bool xs_credits_received(struct conn *conn, uint32_t credits);
-/* Sends a control message, which returns all credits that are owed. Returns false if no more than `kept` credits are
- * left, the send queue is full, or posting failed. */
+/* Sends a control message, which also returns all credits that this end owes. Returns false if `kept` or fewer credits
+ * are available, the send queue is full, or posting failed. */
 bool xs_control_send(struct conn *conn, struct control *control, uint32_t kept, enum posted_kind kind);
-/* Posts a control message; the caller has checked credits and room. Returns false if that broke the connection. */
+/* Posts a control message; the caller has checked the credits and the send queue. Returns false if posting failed,
+ * which breaks the connection. */
 bool xs_control_post(struct conn *conn, struct control *control, const struct posted *posted);
-/* Sends the credits and acknowledgements that are due, and FIN behind the last data. */
+/* Sends the credits and acknowledgements that are due, and FIN after the last data. */
 void xs_control_run(struct conn *conn);
+/* Handles a control message that has arrived. */
 void xs_control_received(struct conn *conn, const uint8_t *message, size_t length);
-/* The peer violated the protocol: breaks the connection with ECONNRESET and logs `what`. */
+/* Called when the peer has violated the protocol: breaks the connection with ECONNRESET and logs `what`. */
 void xs_violation(struct conn *conn, const char *what) __attribute__((cold));
 
 /* ---- probe.c ----------------------------------------------------------------------------- */
 
 /* Starts the keepalive timer, or restarts it after a change of options. */
 void xs_probe_start(struct conn *conn);
-/* Sets TCP_USER_TIMEOUT, if the device has this option: how long sent data may stay unacknowledged. */
+/* Passes on TCP_USER_TIMEOUT (how long sent data may stay unacknowledged), if the device has this option. */
 void xs_conn_limit_outage(const struct conn *conn);
-/* The keepalive timer has expired: probes an idle peer, or breaks the connection with ETIMEDOUT if a probe was not
- * acknowledged for too many periods. */
+/* Called when the keepalive timer has expired: probes an idle peer, or breaks the connection with ETIMEDOUT if too many
+ * probes in a row were not acknowledged. */
 void xs_probe(struct conn *conn);
 
 /* ---- usable.c ------------------------------------------------------------------------------ */
 
-/* Makes the operation's buffer usable for the device: by the user's region, a bounce buffer, or a registration for
- * this operation alone. access: 0 if the device will read the buffer, whose bytes may be copied now;
- * IBV_ACCESS_LOCAL_WRITE if it will fill it. Returns 0, or -1 and errno. */
+/* Makes the operation's buffer usable for the device: by the user's region, by a copy in a bounce buffer, or by a
+ * registration for this operation alone. `access`: 0 if the device will read the buffer, so that its bytes may be
+ * copied now; IBV_ACCESS_LOCAL_WRITE if it will write to it. Returns 0, or -1 and errno. */
 int xs_make_usable(struct conn *conn, struct op *op, exs_mhandle_t mhandle, int access);
-/* Returns where the bytes of a send or one-sided operation are then. *lkey: their key, or 0 if there are no bytes. */
+/* Called after xs_make_usable(): returns the address from which the device reads the bytes of a send or one-sided
+ * operation, and sets *lkey to their key, or to 0 if there are no bytes. */
 static inline uint8_t *op_memory(const struct op *op, uint32_t *lkey)
 {
     const struct ibv_mr *mr = op->out.bounce != NULL ? op->out.bounce->mr
@@ -470,29 +489,33 @@ void xs_undo(struct op *op, struct waiter *waiter);
 
 /* ---- tx.c -------------------------------------------------------------------------------- */
 
+/* Posts as much of the pending sends and one-sided operations as possible now, and completes those that are done. */
 void xs_tx_run(struct conn *conn);
+/* Handles an advertisement that has arrived. */
 void xs_tx_advert(struct conn *conn, const struct control *control);
-/* The socket's deadline has passed: a send that has waited long enough for an advertisement continues without one. */
+/* Called when the socket's timer has expired: a send that has waited long enough for an advertisement continues without
+ * one. */
 void xs_tx_look(struct conn *conn);
-/* The peer recalls its advertisements: drops them, except one whose transfer has begun. */
+/* Called when the peer recalls its advertisements: drops them, except one whose transfer has begun. */
 void xs_tx_recall(struct conn *conn);
+/* Handles the completion of a work request of sends. */
 void xs_tx_completed(struct conn *conn, const struct posted *posted);
-/* Completes the first sends up to one that is not done, since sends complete in order. */
+/* Completes the sends before the first one that is not done, because sends complete in order. */
 void xs_tx_finish_done(struct conn *conn);
-/* Ends a transfer that has begun in the first advertisement, if no send is left to continue it: the peer's receive
- * waits for that end. If it can't be sent now, it is due (DUE_END). */
+/* If a direct transfer has begun and no send can continue it, sends the end of the transfer, for which the peer's
+ * receive waits. If the message can't be sent now, it is due (DUE_END). */
 void xs_tx_end(struct conn *conn);
 /* Completes the first send, which is `op` and whose memory the device does not use any more. */
 void xs_tx_finish(struct conn *conn, struct op *op, int error);
 
-/* Releases what made the operation's buffer usable; the device does not use it any more. */
+/* Undoes xs_make_usable(): releases the bounce buffer or registration, which the device does not use any more. */
 void xs_tx_release(struct conn *conn, struct op *op);
 
 /* ---- batch.c ------------------------------------------------------------------------------- */
 
-/* The device failed this work request: marks its send and the followers as failed. */
+/* Called when the device has failed this work request: marks its send and the followers as failed. */
 void xs_batch_failed(const struct posted *posted) __attribute__((cold));
-/* Adds to the number of outstanding work requests of each follower. */
+/* Adds `change` to the number of outstanding work requests of each follower. */
 void xs_batch_count(const struct posted *posted, int change);
 
 /* ---- sock/dontwait.c ----------------------------------------------------------------------- */
@@ -502,31 +525,31 @@ void xs_dontwait_look(const struct sock *sock);
 /* Return 0 if a receive or a send that is started now can transfer bytes without waiting, or -1 and EAGAIN. */
 int xs_dontwait_recv(const struct conn *conn);
 int xs_dontwait_send(const struct conn *conn);
-/* A send with MSG_DONTWAIT was started: ends it with the bytes that could be posted. */
+/* Called after a send with MSG_DONTWAIT was started: ends it with the bytes that could be posted. */
 void xs_dontwait_sent(struct conn *conn);
 
 /* ---- bound.c: limits of bytes and of time ------------------------------------------------------ */
 
-/* Update sends_bounded and receives_bounded after a change of what they depend on. */
+/* Update sends_bounded and receives_bounded of the socket, after an option was changed. */
 void xs_sends_bound_changed(struct sock *sock);
 void xs_receives_bound_changed(struct sock *sock);
-/* Counts a send that is about to start, if sends_bounded, and sets its deadline. Returns 0, or -1 and EAGAIN if it
- * would exceed the limit. */
+/* Called if sends_bounded, for a send that is about to start: counts its bytes, and sets its deadline. Returns 0, or -1
+ * and EAGAIN if it would exceed the limit. */
 int xs_send_bound(struct sock *sock, struct op *op, const struct ask *ask);
-/* Sets the deadline of a receive that is about to start, if receives_bounded. A receive may always start. */
+/* Called if receives_bounded, for a receive that is about to start: sets its deadline. */
 void xs_receive_bound(struct sock *sock, struct op *op, const struct ask *ask);
 
-/* Counts the pending bytes again, after sends were removed or cut off, or when a limit is set. */
+/* Counts the bytes of the pending sends again, after sends were removed or cut off, or when a limit is set. */
 void xs_sends_count(struct conn *conn);
 
 /* ---- deferred_copy.c ------------------------------------------------------------------------------- */
 
-/* Defers the copy of a short send that waits behind others, from an unregistered buffer or from segments (`message`,
- * else NULL), until it is the first one to be posted. Returns 0, or -1 and errno: EACCES if some bytes can't be read,
- * or one of xs_vector_pieces(). */
+/* Defers the copy of a short send that waits behind other sends, until it is the first one to be posted. Its bytes are
+ * in the segments of `message` or, if that is NULL, in an unregistered buffer. Returns 0, or -1 and errno: EACCES if
+ * some bytes can't be read, or an errno of xs_vector_pieces(). */
 int xs_deferred_begin(struct op *op, const exs_msghdr_t *message);
-/* Copies a deferred send to a bounce buffer. Returns 1; 0: the caller must try again after a completion; -1: it failed
- * with op->error: ENOMEM, or EFAULT if the memory was unmapped since the send was started (this breaks the
+/* Copies a deferred send to a bounce buffer. Returns 1; or 0: the caller must try again after a completion; or -1, with
+ * the errno in op->error: ENOMEM, or EFAULT if the memory was unmapped since the send was started (this breaks the
  * connection). */
 int xs_deferred_copy(struct conn *conn, struct op *op);
 /* Drops the references to the operation's pieces, if it has any. Keeps errno. */
@@ -534,13 +557,15 @@ void xs_deferred_end(struct op *op);
 
 /* ---- onesided.c --------------------------------------------------------------------------- */
 
+/* Returns true for an RDMA READ, false for an RDMA WRITE. */
 bool xs_onesided_is_read(const struct op *op);
 /* Posts the next work request of the first operation that is not all posted. Returns false if that is not possible
  * now. */
 bool xs_onesided_post(struct conn *conn);
+/* Handles the completion of a work request of an operation. */
 void xs_onesided_completed(struct conn *conn, const struct posted *posted, enum ibv_wc_status status);
-/* Completes the first operations up to one that is not done; with an errno all of them, whose memory the device does
- * not use any more. */
+/* Completes the operations before the first one that is not done. If `error` is not 0, completes all of them with it;
+ * the device does not use their memory any more. */
 void xs_onesided_finish(struct conn *conn, int error);
 
 /* ---- export.c ----------------------------------------------------------------------------- */
@@ -550,25 +575,29 @@ int xs_export_add(struct conn *conn, exs_mhandle_t mhandle, void *addr, size_t l
                   exs_token_t *token);
 /* Ends the export of this token. Returns 0, or -1 and EINVAL. */
 int xs_export_drop(struct conn *conn, const exs_token_t *token);
+/* Ends all exports. */
 void xs_export_end_all(struct conn *conn);
 
-/* Adds the connection's counters. */
+/* Adds the connection's counters to *stats. */
 void xs_stats_add(exs_stats_t *stats, const struct conn *conn);
 
 /* ---- rx.c -------------------------------------------------------------------------------- */
 
+/* Copies data from the ring buffer to receives. Completes the receives that are done or can get no more data, and
+ * advertises the others. */
 void xs_rx_run(struct conn *conn);
-/* While a close waits for sends: discards data that arrives when no receive is pending. */
+/* Called while a close waits for sends: discards data that arrives when no receive is pending. */
 void xs_rx_discard(struct conn *conn);
 /* Asks the peer to drop the advertisements of this end. */
 void xs_rx_recall(struct conn *conn);
-/* The peer has answered: it has dropped them. */
+/* Called when the peer has dropped the advertisements. */
 void xs_rx_recalled(struct conn *conn);
-/* Marks a receive to be ended with this errno, unless it completes before, and recalls it from the peer.
- * xs_rx_end_stopped() completes those that the peer can't write into; the others complete later. */
+/* Marks a receive as stopped: it ends with this errno, unless it completes before. If the receive is advertised,
+ * recalls the advertisements. */
 void xs_rx_stop(struct conn *conn, struct op *op, int error);
+/* Completes the stopped receives that the peer can't write into; the others complete later. */
 void xs_rx_end_stopped(struct conn *conn);
-/* Handles data that has arrived, as its immediate value describes it. */
+/* Handles data that has arrived, which the immediate value `imm` describes. */
 void xs_rx_data(struct conn *conn, uint32_t imm);
 
 #endif

@@ -125,7 +125,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("held sends");
-    TCase *tcase = tcase_create("held sends");
+    TCase *tcase = new_case(suite, "held sends");
 
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_set_timeout(tcase, 60);
@@ -133,6 +133,5 @@ int main(void)
     tcase_add_test(tcase, thread_never_polls_again);
     tcase_add_test(tcase, other_thread_sends_at_once);
     tcase_add_test(tcase, after_the_batch);
-    suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -209,11 +209,9 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("looking");
-    TCase *calls = tcase_create("by calls");
-    TCase *loops = tcase_create("in a loop");
+    TCase *calls = new_case(suite, "by calls");
+    TCase *loops = new_case(suite, "in a loop");
 
-    suite_add_tcase(suite, calls);
-    suite_add_tcase(suite, loops);
     tcase_set_timeout(calls, 60);
     tcase_set_timeout(loops, 60);
     tcase_add_test(calls, who_calls_looks);

@@ -137,13 +137,12 @@ END_TEST
 int main(int argc, char **argv)
 {
     Suite *suite = suite_create("queue pairs");
-    TCase *tests = tcase_create("queue pairs");
+    TCase *tests = new_case(suite, "queue pairs");
 
     wanted = argc > 1 ? strtoul(argv[1], NULL, 10) : MOST;
     if (argc > 2)
         rounds = lost_rounds = (unsigned)strtoul(argv[2], NULL, 10);
     tcase_set_timeout(tests, 0);
     tcase_add_test(tests, queue_pairs);
-    suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

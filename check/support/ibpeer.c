@@ -430,11 +430,10 @@ static void close_all(void)
 
 TCase *ib_case(Suite *suite, const char *name)
 {
-    TCase *tcase = tcase_create(name);
+    TCase *tcase = new_case(suite, name);
 
     tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, open_all, close_all);
-    suite_add_tcase(suite, tcase);
     return tcase;
 }
 

@@ -2,6 +2,14 @@
 /* runner.c - see runner.h. */
 #include "runner.h"
 
+TCase *new_case(Suite *suite, const char *name)
+{
+    TCase *tcase = tcase_create(name);
+
+    suite_add_tcase(suite, tcase);
+    return tcase;
+}
+
 int run_suite(Suite *suite)
 {
     SRunner *runner = srunner_create(suite);

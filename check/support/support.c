@@ -20,9 +20,8 @@ void init_library(void)
 
 TCase *add_bare_case(Suite *suite, const char *name, double seconds)
 {
-    TCase *tests = tcase_create(name);
+    TCase *tests = new_case(suite, name);
     tcase_set_timeout(tests, seconds * BUSY);
-    suite_add_tcase(suite, tests);
     return tests;
 }
 

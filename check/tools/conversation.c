@@ -155,11 +155,10 @@ static Suite *suite;
 
 TCase *conversations(const char *suite_name)
 {
-    TCase *tcase = tcase_create("conversations");
-
     suite = suite_create(suite_name);
+    TCase *tcase = new_case(suite, "conversations");
+
     tcase_add_checked_fixture(tcase, setup, teardown);
-    suite_add_tcase(suite, tcase);
     return tcase;
 }
 

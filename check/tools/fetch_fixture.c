@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "check/support/fake_exs.h"
+#include "check/support/runner.h"
 
 static char folder[] = "fetch-XXXXXX";
 int directory;
@@ -183,9 +184,8 @@ void expect_failure(const char *want)
 
 TCase *fetch_case(Suite *suite, const char *name)
 {
-    TCase *tcase = tcase_create(name);
+    TCase *tcase = new_case(suite, name);
 
     tcase_add_checked_fixture(tcase, setup, teardown);
-    suite_add_tcase(suite, tcase);
     return tcase;
 }

@@ -157,7 +157,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("acceptor");
-    TCase *tcase = tcase_create("accepts");
+    TCase *tcase = new_case(suite, "accepts");
 
     tcase_set_timeout(tcase, 40);
     tcase_add_test(tcase, as_many_as_there_is_room_for);
@@ -165,6 +165,5 @@ int main(void)
     tcase_add_test(tcase, does_not_start);
     tcase_add_test(tcase, ends_short_of_something);
     tcase_add_test(tcase, ended);
-    suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -69,9 +69,8 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("area");
-    TCase *tcase = tcase_create("area");
+    TCase *tcase = new_case(suite, "area");
 
     tcase_add_loop_test(tcase, guards, 0, 2);
-    suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -392,7 +392,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("inlet");
-    TCase *tcase = tcase_create("connections");
+    TCase *tcase = new_case(suite, "connections");
 
     tcase_add_checked_fixture(tcase, inlets_setup, inlets_teardown);
     tcase_add_test(tcase, silent);
@@ -411,6 +411,5 @@ int main(void)
     tcase_add_test(tcase, finish);
     tcase_add_test(tcase, comes_at_the_end);
     tcase_add_test(tcase, finish_is_cut_short);
-    suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

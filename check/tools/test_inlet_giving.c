@@ -355,7 +355,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("inlet giving");
-    TCase *tcase = tcase_create("giving");
+    TCase *tcase = new_case(suite, "giving");
 
     tcase_add_checked_fixture(tcase, inlets_setup, inlets_teardown);
     tcase_add_test(tcase, given);
@@ -372,6 +372,5 @@ int main(void)
     tcase_add_loop_test(tcase, shortage_of_giving, 0, 3);
     tcase_add_test(tcase, finish_giving);
     tcase_add_loop_test(tcase, finish_giving_is_cut_short, 0, 2);
-    suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

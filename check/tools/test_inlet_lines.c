@@ -85,12 +85,11 @@ int main(void)
     setenv("TZ", "UTC0", 1);
 
     Suite *suite = suite_create("lines");
-    TCase *tcase = tcase_create("lines");
+    TCase *tcase = new_case(suite, "lines");
 
     tcase_add_checked_fixture(tcase, inlets_setup, inlets_teardown);
     tcase_add_test(tcase, lines);
     tcase_add_test(tcase, times);
     tcase_add_test(tcase, refusals);
-    suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -387,7 +387,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("outlet");
-    TCase *tcase = tcase_create("replies");
+    TCase *tcase = new_case(suite, "replies");
 
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, text_is_filtered);
@@ -406,6 +406,5 @@ int main(void)
     tcase_add_loop_test(tcase, patience, 0, 2);
     tcase_add_loop_test(tcase, changed_meanwhile, 0, 3);
     tcase_add_test(tcase, bytes);
-    suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

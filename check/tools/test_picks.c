@@ -87,11 +87,10 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("picks");
-    TCase *folders = tcase_create("folders");
+    TCase *folders = new_case(suite, "folders");
 
     tcase_add_loop_test(folders, names, 0, ROWS);
     tcase_add_loop_test(folders, cannot_be_read, 0, ROWS);
     tcase_add_test(folders, no_memory);
-    suite_add_tcase(suite, folders);
     return run_suite(suite);
 }

@@ -132,7 +132,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("progress");
-    TCase *tcase = tcase_create("bars");
+    TCase *tcase = new_case(suite, "bars");
 
     tcase_add_checked_fixture(tcase, setup, NULL);
     tcase_add_loop_test(tcase, fits_a_line, 0, 4);
@@ -141,6 +141,5 @@ int main(void)
     tcase_add_test(tcase, no_estimate);
     tcase_add_test(tcase, counts);
     tcase_add_test(tcase, quiet);
-    suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

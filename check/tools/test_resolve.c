@@ -111,12 +111,11 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("resolve");
-    TCase *tcase = tcase_create("addresses");
+    TCase *tcase = new_case(suite, "addresses");
 
     tcase_add_loop_test(tcase, numbers, 0, (int)(sizeof(rows) / sizeof(rows[0])));
     tcase_add_test(tcase, scope);
     tcase_add_test(tcase, names);
     tcase_add_test(tcase, longest);
-    suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

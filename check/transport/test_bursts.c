@@ -167,12 +167,11 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("transport: bursts");
-    TCase *tcase = tcase_create("bursts");
+    TCase *tcase = new_case(suite, "bursts");
     tcase_add_test(tcase, news_at_the_end);
     tcase_add_test(tcase, news_apart);
     tcase_add_test(tcase, acknowledgement_of_a_long_message);
     tcase_add_test(tcase, acknowledgement_of_a_window);
     tcase_add_test(tcase, windows_to_the_patient);
-    suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

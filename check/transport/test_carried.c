@@ -310,13 +310,12 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("transport: carried acknowledgements");
-    TCase *tcase = tcase_create("carried");
+    TCase *tcase = new_case(suite, "carried");
     tcase_add_checked_fixture(tcase, begin, end_of_it);
     tcase_add_test(tcase, goes_with_what_leaves);
     tcase_add_test(tcase, patience_begins_anew);
     tcase_add_test(tcase, comes_behind_answers);
     tcase_add_test(tcase, not_behind_what_is_gone);
     tcase_add_test(tcase, lies_do_nothing);
-    suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -411,15 +411,13 @@ int main(void)
     soft_defer_cancellation(); /* as librdmacm's entry points do */
 
     Suite *suite = suite_create("connections");
-    TCase *waiting = tcase_create("waiting"), *holding = tcase_create("holding");
+    TCase *waiting = new_case(suite, "waiting"), *holding = new_case(suite, "holding");
     tcase_set_timeout(waiting, 30);
     tcase_set_timeout(holding, 30);
-    suite_add_tcase(suite, waiting);
     tcase_add_test(waiting, channel_ends_under_a_sleeper);
     tcase_add_test(waiting, channel_ends_under_one_that_wakes);
     tcase_add_test(waiting, many_waiters);
     tcase_add_test(waiting, cancelled_anywhere);
-    suite_add_tcase(suite, holding);
     tcase_add_test(holding, destroy_waits_for_acknowledgement);
     tcase_add_test(holding, request_holds_its_listener);
     tcase_add_test(holding, sent_before_the_goodbye);

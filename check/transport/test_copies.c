@@ -224,15 +224,12 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("copies");
-    TCase *plain = tcase_create("descriptors"), *threads = tcase_create("threads"),
-          *connections = tcase_create("connections");
+    TCase *plain = new_case(suite, "descriptors"), *threads = new_case(suite, "threads"),
+          *connections = new_case(suite, "connections");
 
-    suite_add_tcase(suite, plain);
     tcase_add_loop_test(plain, closed_in_epolls, 0, (EPOLLS + 1) * (EPOLLS + 1));
     tcase_add_test(plain, disowned_in_epolls);
-    suite_add_tcase(suite, threads);
     tcase_add_test(threads, closed_by_threads);
-    suite_add_tcase(suite, connections);
     tcase_set_timeout(connections, 30);
     tcase_add_loop_test(connections, closed_connection, 0, WAYS);
     tcase_add_test(connections, closed_half_open);

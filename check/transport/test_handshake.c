@@ -417,10 +417,9 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("handshake");
-    TCase *contents = tcase_create("contents");
+    TCase *contents = new_case(suite, "contents");
 
     tcase_set_timeout(contents, 60);
-    suite_add_tcase(suite, contents);
     tcase_add_loop_test(contents, impossible_request, 0, said_damages);
     tcase_add_test(contents, request_with_long_private_data);
     tcase_add_loop_test(contents, not_a_request, SAID_REP, SAID_DREQ + 1);

@@ -367,10 +367,9 @@ END_TEST
 
 static TCase *add_order_case(Suite *suite, const char *name)
 {
-    TCase *tcase = tcase_create(name);
+    TCase *tcase = new_case(suite, name);
 
     tcase_set_timeout(tcase, 60);
-    suite_add_tcase(suite, tcase);
     return tcase;
 }
 

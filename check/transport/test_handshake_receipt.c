@@ -116,20 +116,14 @@ START_TEST(second_acknowledgement)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("handshake: receipts");
-    TCase *tcase = tcase_create("receipts");
+    TCase *tcase = new_case(suite, "receipts");
 
     tcase_add_loop_test(tcase, listener_acknowledges, 0, 2);
     tcase_add_test(tcase, silent_server_is_given_up);
     tcase_add_loop_test(tcase, application_gets_time, 0, 2);
     tcase_add_test(tcase, second_acknowledgement);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

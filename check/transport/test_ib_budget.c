@@ -156,14 +156,12 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("ib budget");
-    TCase *tcase = tcase_create("budget"), *table = tcase_create("table");
+    TCase *tcase = new_case(suite, "budget"), *table = new_case(suite, "table");
 
-    suite_add_tcase(suite, tcase);
     tcase_add_checked_fixture(tcase, begin, NULL);
     tcase_add_test(tcase, a_flood_is_cut_off);
     tcase_add_test(tcase, a_steady_sender_is_heard);
     tcase_add_test(tcase, ports_of_a_host);
-    suite_add_tcase(suite, table);
     tcase_add_checked_fixture(table, map_both, unmap_both);
     tcase_add_test(table, doors_are_known);
     tcase_add_test(table, requests_are_known);

@@ -251,7 +251,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("InfiniBand's connections");
-    TCase *tcase = tcase_create("connections");
+    TCase *tcase = new_case(suite, "connections");
 
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, every_mask_of_losses);
@@ -265,6 +265,5 @@ int main(void)
     tcase_add_test(tcase, nobody_there_to_answer_the_end);
     tcase_add_test(tcase, data_before_rtu);
     tcase_add_test(tcase, rtu_again);
-    suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -399,7 +399,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("InfiniBand's messages");
-    TCase *tcase = tcase_create("messages");
+    TCase *tcase = new_case(suite, "messages");
 
     tcase_add_test(tcase, a_request_that_was_seen);
     tcase_add_test(tcase, answers_that_were_seen);
@@ -409,6 +409,5 @@ int main(void)
     tcase_add_loop_test(tcase, addresses, 0, 2);
     tcase_add_loop_test(tcase, addresses_of_no_host, 0, 6);
     tcase_add_test(tcase, services);
-    suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

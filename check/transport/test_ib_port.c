@@ -481,7 +481,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("InfiniBand's ends of a process");
-    TCase *tcase = tcase_create("ends");
+    TCase *tcase = new_case(suite, "ends");
 
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, what_is_waited_out_gives_way);
@@ -493,6 +493,5 @@ int main(void)
     tcase_add_test(tcase, doors_of_answers_give_way);
     tcase_add_test(tcase, a_door_is_closed_while_another_is_heard);
     tcase_add_test(tcase, one_is_small);
-    suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

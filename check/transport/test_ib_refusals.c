@@ -365,7 +365,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("refusals of InfiniBand's connections");
-    TCase *tcase = tcase_create("refusals");
+    TCase *tcase = new_case(suite, "refusals");
 
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, the_listener_has_gone, 0, 2);
@@ -381,6 +381,5 @@ int main(void)
     tcase_add_test(tcase, an_answer_in_anothers_name);
     tcase_add_test(tcase, an_answer_to_another_request);
     tcase_add_loop_test(tcase, answers_that_nobody_asked_for, 0, 2);
-    suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -188,18 +188,12 @@ START_TEST(as_tshark_read_them)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("conversations that were seen");
-    TCase *tcase = tcase_create("conversations that were seen");
+    TCase *tcase = new_case(suite, "conversations that were seen");
 
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, as_tshark_read_them, 0, COUNT(captures));
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

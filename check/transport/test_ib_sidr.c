@@ -217,7 +217,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("InfiniBand's look-ups");
-    TCase *tcase = tcase_create("look-ups");
+    TCase *tcase = new_case(suite, "look-ups");
 
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, look_up_with_losses);
@@ -229,6 +229,5 @@ int main(void)
     tcase_add_test(tcase, answers_to_nothing);
     tcase_add_test(tcase, a_question_that_is_another);
     tcase_add_test(tcase, nobody_at_the_port);
-    suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -399,19 +399,17 @@ END_TEST
 static Suite *suite(void)
 {
     Suite *suite = suite_create("transport: conformance");
-    TCase *table = tcase_create("table"), *judge = tcase_create("judge");
+    TCase *table = new_case(suite, "table"), *judge = new_case(suite, "judge");
 
     rows = rows_all();
     tcase_set_timeout(table, 20);
     tcase_add_loop_test(table, holds, 0, (int)rows.count);
-    suite_add_tcase(suite, table);
     tcase_set_timeout(judge, 20);
     tcase_add_loop_test(judge, silence_is_rejected, 0, (int)rows.count);
     tcase_add_loop_test(judge, wrong_state_is_rejected, 0, (int)rows.count);
     tcase_add_loop_test(judge, spoiled_is_rejected, 0, SPOILINGS);
     tcase_add_test(judge, every_rule_is_there);
     tcase_add_test(judge, early_is_the_least_fault);
-    suite_add_tcase(suite, judge);
     return suite;
 }
 

@@ -283,10 +283,10 @@ START_TEST(identifications_that_do_not_fit)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("icrc");
-    TCase *tcase = tcase_create("icrc");
+    TCase *tcase = new_case(suite, "icrc");
     tcase_set_timeout(tcase, 20);
     tcase_add_test(tcase, captured_from_hardware);
     tcase_add_test(tcase, published_send_only);
@@ -296,11 +296,5 @@ static Suite *suite(void)
     tcase_add_test(tcase, any_identification);
     tcase_add_test(tcase, identifications_that_count);
     tcase_add_test(tcase, identifications_that_do_not_fit);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

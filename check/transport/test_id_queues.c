@@ -186,21 +186,15 @@ START_TEST(queue_pairs)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("transport: the queues of identifiers");
-    TCase *tcase = tcase_create("queues");
+    TCase *tcase = new_case(suite, "queues");
 
     tcase_set_timeout(tcase, 20);
     tcase_add_test(tcase, ordinary);
     tcase_add_test(tcase, extended);
     tcase_add_test(tcase, brought);
     tcase_add_loop_test(tcase, queue_pairs, 0, KINDS);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

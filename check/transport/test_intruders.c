@@ -150,9 +150,8 @@ END_TEST
 
 static TCase *add(Suite *suite, const char *name, void (*come)(void))
 {
-    TCase *tcase = tcase_create(name);
+    TCase *tcase = new_case(suite, name);
 
-    suite_add_tcase(suite, tcase);
     tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, come, leave);
     tcase_add_test(tcase, right);

@@ -138,19 +138,13 @@ START_TEST(nothing_is_told_unasked)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("lost");
-    TCase *tcase = tcase_create("lost");
+    TCase *tcase = new_case(suite, "lost");
     tcase_set_timeout(tcase, 20);
     tcase_add_loop_test(tcase, messages_without_a_receive, 0, 2);
     tcase_add_test(tcase, bursts_without_room);
     tcase_add_loop_test(tcase, nothing_is_told_unasked, 0, 2);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

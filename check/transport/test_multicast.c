@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>
+#include "check/support/runner.h"
 #include "check/support/twonets.h"
 #include "soft/engine/context.h"
 #include "soft/engine/group.h"
@@ -235,10 +236,9 @@ END_TEST
 static Suite *suite(void)
 {
     Suite *suite = suite_create("multicast");
-    TCase *tcase = tcase_create("multicast");
+    TCase *tcase = new_case(suite, "multicast");
 
     tcase_set_timeout(tcase, 60);
-    suite_add_tcase(suite, tcase);
     tcase_add_test(tcase, each_has_it_once);
     tcase_add_loop_test(tcase, the_sender_is_no_member, 0, 2);
     tcase_add_test(tcase, what_is_for_another_group);

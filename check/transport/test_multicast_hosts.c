@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include "check/support/ibwords.h"
 #include "check/support/roce.h"
+#include "check/support/runner.h"
 #include "check/support/twonets.h"
 #include "soft/engine/group.h"
 #include "soft/link/icrc.h"
@@ -269,17 +270,15 @@ static void await_cable(void)
 static Suite *suite(void)
 {
     Suite *suite = suite_create("multicast between hosts");
-    TCase *tcase = tcase_create("IPv4");
+    TCase *tcase = new_case(suite, "IPv4");
 
     tcase_set_timeout(tcase, 60);
-    suite_add_tcase(suite, tcase);
     tcase_add_unchecked_fixture(tcase, await_cable, NULL);
     tcase_add_test(tcase, by_every_network);
     tcase_add_test(tcase, to_another_host);
     tcase_add_test(tcase, what_is_not_ours);
-    tcase = tcase_create("IPv6 alone"); /* the last case, because the hosts stay without IPv4 */
+    tcase = new_case(suite, "IPv6 alone"); /* the last case, because the hosts stay without IPv4 */
     tcase_set_timeout(tcase, 60);
-    suite_add_tcase(suite, tcase);
     tcase_add_unchecked_fixture(tcase, move_to_ipv6, NULL);
     tcase_add_loop_test(tcase, by_ipv6, 0, 3);
     return suite;

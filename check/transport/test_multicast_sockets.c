@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include "check/support/ibwords.h"
+#include "check/support/runner.h"
 #include "check/support/self.h"
 #include "check/support/twonets.h"
 #include "soft/engine/context.h"
@@ -345,10 +346,9 @@ END_TEST
 static Suite *suite(void)
 {
     Suite *suite = suite_create("sockets of multicast groups");
-    TCase *tcase = tcase_create("sockets of multicast groups");
+    TCase *tcase = new_case(suite, "sockets of multicast groups");
 
     tcase_set_timeout(tcase, 60);
-    suite_add_tcase(suite, tcase);
     tcase_add_test(tcase, one_for_all_members);
     tcase_add_loop_test(tcase, one_of_several_goes, 0, 12);
     tcase_add_loop_test(tcase, at_the_right_place, 0, 4);

@@ -285,12 +285,11 @@ static bool kernel_tells(void)
 static Suite *suite(void)
 {
     Suite *suite = suite_create("paced");
-    TCase *tcase = tcase_create("paced");
+    TCase *tcase = new_case(suite, "paced");
     tcase_set_timeout(tcase, 40);
     tcase_add_loop_test(tcase, waits_for_room, 0, 2);
     tcase_add_test(tcase, goes_on_without_a_peer_that_stands_still);
     tcase_add_test(tcase, goes_on_without_several_that_stand_still);
-    suite_add_tcase(suite, tcase);
     return suite;
 }
 

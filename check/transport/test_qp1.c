@@ -66,13 +66,12 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("queue pair 1's packets");
-    TCase *tcase = tcase_create("queue pair 1's packets");
+    TCase *tcase = new_case(suite, "queue pair 1's packets");
 
     tcase_add_checked_fixture(tcase, write_one, NULL);
     tcase_add_test(tcase, is_read);
     tcase_add_loop_test(tcase, is_not_read, 0, COUNT(wrong));
     tcase_add_loop_test(tcase, is_of_another_length, 0, COUNT(lengths));
     tcase_add_loop_test(tcase, may_be_anything, 0, COUNT(any));
-    suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -273,10 +273,10 @@ START_TEST(a_refusal_may_be_stale)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("recovery");
-    TCase *tcase = tcase_create("recovery");
+    TCase *tcase = new_case(suite, "recovery");
     tcase_add_checked_fixture(tcase, begin, NULL);
     tcase_add_test(tcase, an_estimate_takes_two_answers);
     tcase_add_test(tcase, an_estimate_may_be_given);
@@ -292,11 +292,5 @@ static Suite *suite(void)
     tcase_add_test(tcase, refusals_in_vain_make_slower);
     tcase_add_test(tcase, refusals_of_one_cost_retries);
     tcase_add_test(tcase, a_refusal_may_be_stale);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

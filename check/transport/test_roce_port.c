@@ -464,11 +464,10 @@ static void ask_for_it(void)
 static Suite *suite(void)
 {
     Suite *suite = suite_create("roce port");
-    TCase *tcase = tcase_create("roce port");
+    TCase *tcase = new_case(suite, "roce port");
 
     tcase_set_timeout(tcase, 30);
     tcase_add_checked_fixture(tcase, ask_for_it, NULL);
-    suite_add_tcase(suite, tcase);
     tcase_add_loop_test(tcase, from_any_port, 0, 2);
     tcase_add_test(tcase, of_any_identification);
     tcase_add_test(tcase, no_identification_helps_ipv6);

@@ -204,11 +204,10 @@ static void ask_for_it_plainly(void)
 static Suite *suite(void)
 {
     Suite *suite = suite_create("roce port that is taken");
-    TCase *tcase = tcase_create("roce port that is taken");
+    TCase *tcase = new_case(suite, "roce port that is taken");
 
     tcase_set_timeout(tcase, 30);
     tcase_add_checked_fixture(tcase, ask_for_it_plainly, NULL);
-    suite_add_tcase(suite, tcase);
     tcase_add_loop_test(tcase, somebody_else_has_it, 0, 3);
     tcase_add_test(tcase, another_user_has_it);
     tcase_add_loop_test(tcase, not_unless_asked_for, 0, 2);

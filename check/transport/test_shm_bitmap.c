@@ -133,21 +133,15 @@ START_TEST(slots_outlive_their_context)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("shm bitmap");
-    TCase *bitmap = tcase_create("bitmap");
+    TCase *bitmap = new_case(suite, "bitmap");
 
     tcase_add_checked_fixture(bitmap, begin_bitmap, end_bitmap);
     tcase_add_test(bitmap, each_call_is_told_once);
     tcase_add_test(bitmap, no_call_is_lost_among_threads);
     tcase_add_test(bitmap, slots_are_given_back);
     tcase_add_test(bitmap, slots_outlive_their_context);
-    suite_add_tcase(suite, bitmap);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

@@ -389,10 +389,10 @@ START_TEST(the_environment_does_not_count)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("shm listener");
-    TCase *tcase = tcase_create("listener");
+    TCase *tcase = new_case(suite, "listener");
 
     tcase_add_checked_fixture(tcase, begin, NULL);
     tcase_add_test(tcase, the_file_comes_first);
@@ -407,11 +407,5 @@ static Suite *suite(void)
     tcase_add_test(tcase, nothing_can_be_written);
     tcase_add_test(tcase, another_network);
     tcase_add_test(tcase, the_environment_does_not_count);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

@@ -423,10 +423,10 @@ START_TEST(there_is_a_limit)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("shm looks");
-    TCase *looks = tcase_create("looks");
+    TCase *looks = new_case(suite, "looks");
 
     tcase_add_checked_fixture(looks, begin_looks, end_looks);
     tcase_add_test(looks, with_many_peers_there_are_slots);
@@ -442,11 +442,5 @@ static Suite *suite(void)
     tcase_add_test(looks, any_bit_may_be_set);
     tcase_add_test(looks, a_peer_that_never_ends_keeps_nobody_waiting);
     tcase_add_test(looks, there_is_a_limit);
-    suite_add_tcase(suite, looks);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

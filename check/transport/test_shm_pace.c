@@ -110,20 +110,14 @@ START_TEST(all_numbers)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("shm pace");
-    TCase *tcase = tcase_create("pace");
+    TCase *tcase = new_case(suite, "pace");
     tcase_add_test(tcase, the_faster_way_is_asked_for);
     tcase_add_test(tcase, near_where_it_does_not_matter);
     tcase_add_test(tcase, the_first_do_not_count);
     tcase_add_loop_test(tcase, who_goes_one_way_only_is_let, 0, 2);
     tcase_add_test(tcase, all_numbers);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

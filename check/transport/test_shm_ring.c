@@ -543,10 +543,11 @@ START_TEST(memory_follows_use)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("shm ring");
-    TCase *plain = tcase_create("plain"), *lies = tcase_create("lies"), *memory = tcase_create("memory");
+    TCase *plain = new_case(suite, "plain"), *lies = new_case(suite, "lies"),
+          *memory = new_case(suite, "memory");
     tcase_add_checked_fixture(plain, begin, end_of_it);
     tcase_add_checked_fixture(lies, begin, end_of_it);
     tcase_add_test(plain, bursts_come_as_they_were_put);
@@ -562,17 +563,9 @@ static Suite *suite(void)
     tcase_add_test(lies, a_lying_receiver_is_found_out);
     tcase_set_timeout(plain, 60);
     tcase_set_timeout(lies, 60);
-    suite_add_tcase(suite, plain);
-    suite_add_tcase(suite, lies);
     tcase_add_loop_test(memory, no_memory_breaks_the_ring, 0, 4);
     tcase_add_loop_test(memory, no_memory_for_a_skip, 0, 2);
     tcase_add_loop_test(memory, memory_follows_use, 0, 2);
     tcase_set_timeout(memory, 60);
-    suite_add_tcase(suite, memory);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

@@ -564,10 +564,10 @@ START_TEST(a_user_without_a_number)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("shm meet");
-    TCase *tcase = tcase_create("meet");
+    TCase *tcase = new_case(suite, "meet");
     tcase_add_checked_fixture(tcase, begin, end_of_it);
     tcase_add_test(tcase, two_come_to_share_memory);
     tcase_add_test(tcase, nobody_is_there);
@@ -588,11 +588,5 @@ static Suite *suite(void)
     tcase_add_test(tcase, a_door_full_of_strangers);
     tcase_add_loop_test(tcase, one_of_two_users, 0, 3);
     tcase_add_test(tcase, a_user_without_a_number);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

@@ -244,9 +244,8 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("slots");
-    TCase *tcase = tcase_create("slots");
+    TCase *tcase = new_case(suite, "slots");
 
-    suite_add_tcase(suite, tcase);
     tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, begin, end);
     tcase_add_test(tcase, the_owner_alone);

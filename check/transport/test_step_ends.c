@@ -361,7 +361,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("transport: steps end");
-    TCase *tcase = tcase_create("steps");
+    TCase *tcase = new_case(suite, "steps");
 
     tcase_set_timeout(tcase, 20);
     tcase_add_test(tcase, withdrawn_behind_refusal);
@@ -369,6 +369,5 @@ int main(void)
     tcase_add_test(tcase, long_read_of_failed_queue_pair);
     tcase_add_test(tcase, long_read_beside_short_send);
     tcase_add_loop_test(tcase, anything, 0, 16);
-    suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

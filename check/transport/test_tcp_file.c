@@ -207,7 +207,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("tcp link: files");
-    TCase *tcase = tcase_create("files");
+    TCase *tcase = new_case(suite, "files");
 
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_set_timeout(tcase, 60);
@@ -216,6 +216,5 @@ int main(void)
     tcase_add_test(tcase, file_becomes_shorter);
     tcase_add_test(tcase, peer_resets);
     tcase_add_loop_test(tcase, peer_has_closed, 0, 16);
-    suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -203,10 +203,10 @@ START_TEST(stream_ends_before_or_within_an_rtu)
 }
 END_TEST
 
-static Suite *tcp_handshake_suite(void)
+int main(void)
 {
     Suite *suite = suite_create("tcp handshake");
-    TCase *accepting = tcase_create("accepting");
+    TCase *accepting = new_case(suite, "accepting");
 
     tcase_add_checked_fixture(accepting, setup, teardown);
     tcase_set_timeout(accepting, 60);
@@ -217,11 +217,5 @@ static Suite *tcp_handshake_suite(void)
     tcase_add_test(accepting, whole_connection_before_the_event_channel_is_looked_at);
     tcase_add_loop_test(accepting, something_else_in_place_of_an_rtu, 0, sizeof wrong / sizeof *wrong);
     tcase_add_loop_test(accepting, stream_ends_before_or_within_an_rtu, 0, 2);
-    suite_add_tcase(suite, accepting);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(tcp_handshake_suite());
+    return run_suite(suite);
 }

@@ -167,7 +167,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("tcp link: packets that are held back");
-    TCase *tcase = tcase_create("held back");
+    TCase *tcase = new_case(suite, "held back");
 
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_set_timeout(tcase, 60);
@@ -178,6 +178,5 @@ int main(void)
     tcase_add_test(tcase, other_thread_posts);
     tcase_add_test(tcase, long_payload);
     tcase_add_test(tcase, queue_pair_is_destroyed);
-    suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -630,17 +630,16 @@ START_TEST(long_paths_are_paced)
 }
 END_TEST
 
-static Suite *tcp_link_suite(void)
+int main(void)
 {
     Suite *suite = suite_create("tcp link");
-    TCase *torn = tcase_create("torn"), *lies = tcase_create("lies"), *ends = tcase_create("ends"),
-          *full = tcase_create("full");
+    TCase *torn = new_case(suite, "torn"), *lies = new_case(suite, "lies"), *ends = new_case(suite, "ends"),
+          *full = new_case(suite, "full");
     TCase *all[] = {torn, lies, ends, full};
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         tcase_add_checked_fixture(all[i], setup, teardown);
         tcase_set_timeout(all[i], 60);
-        suite_add_tcase(suite, all[i]);
     }
     tcase_add_loop_test(torn, frames_come_byte_by_byte, 0, sizeof lengths / sizeof *lengths);
     tcase_add_test(torn, frames_come_in_two_parts);
@@ -661,10 +660,5 @@ static Suite *tcp_link_suite(void)
     tcase_add_test(full, room_for_the_longest_packet);
     tcase_add_test(full, long_message_asks_often);
     tcase_add_loop_test(full, memory_is_given_back_too_early, 0, WAYS);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(tcp_link_suite());
+    return run_suite(suite);
 }

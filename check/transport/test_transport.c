@@ -418,10 +418,10 @@ START_TEST(fence_waits_for_reads)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("transport");
-    TCase *data = tcase_create("data"), *work = tcase_create("work");
+    TCase *data = new_case(suite, "data"), *work = new_case(suite, "work");
     tcase_set_timeout(data, 60);
     tcase_add_loop_test(data, every_size_and_operation, IBV_MTU_256, IBV_MTU_4096 + 1);
     tcase_add_test(data, without_a_trailer);
@@ -429,7 +429,6 @@ static Suite *suite(void)
     tcase_add_test(data, fetched_by_the_engine);
     tcase_add_test(data, within_one_context);
     tcase_add_test(data, psn_wraps_around);
-    suite_add_tcase(suite, data);
     tcase_set_timeout(work, 20);
     tcase_add_test(work, completions_in_order_and_once);
     tcase_add_test(work, unsignaled_work_completes_silently);
@@ -440,11 +439,5 @@ static Suite *suite(void)
     tcase_add_test(work, too_much_inline_is_refused);
     tcase_add_test(work, chain_stops_at_the_bad_one);
     tcase_add_test(work, fence_waits_for_reads);
-    suite_add_tcase(suite, work);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

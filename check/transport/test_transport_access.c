@@ -317,10 +317,10 @@ START_TEST(many_keys)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("transport: access");
-    TCase *remote = tcase_create("remote");
+    TCase *remote = new_case(suite, "remote");
     tcase_add_loop_test(remote, wrong_rkey, 0, 6 * RDMA);
     tcase_add_loop_test(remote, out_of_range, 0, 9 * RDMA);
     tcase_add_loop_test(remote, address_wraps_around, 0, RDMA);
@@ -334,11 +334,5 @@ static Suite *suite(void)
     tcase_add_test(remote, exactly_the_region);
     tcase_add_test(remote, keys_tell_nothing);
     tcase_add_test(remote, many_keys);
-    suite_add_tcase(suite, remote);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

@@ -222,10 +222,10 @@ START_TEST(nothing_to_drain)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("transport: asynchronous events");
-    TCase *tcase = tcase_create("events");
+    TCase *tcase = new_case(suite, "events");
     tcase_set_timeout(tcase, 20);
     tcase_add_loop_test(tcase, refused_requests, 0, 2);
     tcase_add_test(tcase, completions_are_no_events);
@@ -236,11 +236,5 @@ static Suite *suite(void)
     tcase_add_test(tcase, nonblocking);
     tcase_add_test(tcase, drained);
     tcase_add_loop_test(tcase, nothing_to_drain, 0, 2);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

@@ -246,10 +246,10 @@ START_TEST(wrong_key_or_range)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("transport: atomic");
-    TCase *tcase = tcase_create("atomic");
+    TCase *tcase = new_case(suite, "atomic");
     tcase_set_timeout(tcase, 30);
     tcase_add_test(tcase, fetch_and_add);
     tcase_add_test(tcase, compare_and_swap);
@@ -260,11 +260,5 @@ static Suite *suite(void)
     tcase_add_test(tcase, region_without_permission);
     tcase_add_test(tcase, queue_pair_without_permission);
     tcase_add_loop_test(tcase, wrong_key_or_range, 0, 2);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

@@ -137,10 +137,10 @@ START_TEST(statuses_have_names)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("transport: context");
-    TCase *tcase = tcase_create("context");
+    TCase *tcase = new_case(suite, "context");
     tcase_add_test(tcase, inline_queries);
     tcase_add_test(tcase, newer_callers_find_zeros);
     tcase_add_test(tcase, extensions_are_refused);
@@ -148,11 +148,5 @@ static Suite *suite(void)
     tcase_add_test_raise_signal(tcase, foreign_entry_point_aborts, SIGABRT);
     tcase_add_loop_test(tcase, contexts_differ, 0, 2);
     tcase_add_test(tcase, statuses_have_names);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

@@ -202,13 +202,12 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("transport_demand");
-    TCase *demand = tcase_create("paged on demand");
+    TCase *demand = new_case(suite, "paged on demand");
 
     tcase_add_test(demand, what_may_be_registered);
     tcase_add_test(demand, pages_come_later);
     tcase_add_loop_test(demand, pages_that_never_come, 0, 6);
     tcase_add_test(demand, all_of_the_process);
     tcase_add_loop_test(demand, advice_is_taken, 0, (int)(sizeof advices / sizeof *advices));
-    suite_add_tcase(suite, demand);
     return run_suite(suite);
 }

@@ -556,8 +556,8 @@ END_TEST
 static Suite *suite(void)
 {
     Suite *suite = suite_create("transport: events");
-    TCase *events = tcase_create("events"), *waiting = tcase_create("waiting"),
-          *overflow = tcase_create("overflow");
+    TCase *events = new_case(suite, "events"), *waiting = new_case(suite, "waiting"),
+          *overflow = new_case(suite, "overflow");
     tcase_add_test(events, no_event_unless_armed);
     tcase_add_test(events, one_event_for_each_arming);
     tcase_add_test(events, old_completions_raise_nothing);
@@ -572,17 +572,14 @@ static Suite *suite(void)
     tcase_add_test(events, destroyed_queue_leaves_no_event);
     tcase_add_test(events, queue_without_a_channel);
     tcase_add_test(events, watched_descriptors);
-    suite_add_tcase(suite, events);
     tcase_set_timeout(waiting, 20);
     tcase_add_test(waiting, sleeper_is_woken);
     tcase_add_test(waiting, waiting_races_with_the_event);
     tcase_add_test(waiting, cancelled_anywhere);
     tcase_add_test(waiting, failure_wakes);
     tcase_add_test(waiting, destroy_waits_for_acknowledgement);
-    suite_add_tcase(suite, waiting);
     tcase_add_test(overflow, completion_queue_overflows);
     tcase_add_test(overflow, receive_queue_overflows);
-    suite_add_tcase(suite, overflow);
     return suite;
 }
 

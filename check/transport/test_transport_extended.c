@@ -330,10 +330,10 @@ START_TEST(region_is_changed)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("transport: extended verbs");
-    TCase *tcase = tcase_create("extended");
+    TCase *tcase = new_case(suite, "extended");
     tcase_set_timeout(tcase, 20);
     tcase_add_test(tcase, every_operation);
     tcase_add_test(tcase, all_or_nothing);
@@ -342,11 +342,5 @@ static Suite *suite(void)
     tcase_add_test(tcase, completion_queue_is_resized);
     tcase_add_test(tcase, other_addresses);
     tcase_add_test(tcase, region_is_changed);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

@@ -341,10 +341,10 @@ START_TEST(unreadable)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("transport: files");
-    TCase *tcase = tcase_create("file");
+    TCase *tcase = new_case(suite, "file");
     tcase_add_loop_test(tcase, what_is_there, 0, 2);
     tcase_add_loop_test(tcase, in_one_burst, 0, 2);
     tcase_add_loop_test(tcase, long_bursts, 0, 2);
@@ -354,11 +354,5 @@ static Suite *suite(void)
     tcase_add_loop_test(tcase, no_peer_comes_there, 0, 2);
     tcase_add_test(tcase, registering);
     tcase_add_loop_test(tcase, unreadable, 0, 2);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

@@ -381,10 +381,10 @@ START_TEST(reads_outstanding)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("transport: format");
-    TCase *tcase = tcase_create("wire");
+    TCase *tcase = new_case(suite, "wire");
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, sends_and_writes, IBV_MTU_256, IBV_MTU_4096 + 1);
     tcase_add_loop_test(tcase, reads, IBV_MTU_256, IBV_MTU_4096 + 1);
@@ -392,11 +392,5 @@ static Suite *suite(void)
     tcase_add_test(tcase, long_messages_ask_on_their_way);
     tcase_add_test(tcase, psns_behind_a_read);
     tcase_add_loop_test(tcase, reads_outstanding, 1, 9);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

@@ -374,12 +374,11 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("transport_group");
-    TCase *comes = tcase_create("what comes"), *members = tcase_create("coming and going");
+    TCase *comes = new_case(suite, "what comes"), *members = new_case(suite, "coming and going");
 
     tcase_add_loop_test(comes, each_member_has_it, 0, 2);
     tcase_add_loop_test(comes, nobody_has_it, 0, 5);
     tcase_add_test(comes, member_that_is_not_ready);
-    suite_add_tcase(suite, comes);
     tcase_add_test(members, attached_once);
     tcase_add_loop_test(members, only_datagrams_to_groups, 0, 3);
     tcase_add_loop_test(members, groups_of_one_interface, 0, 3);
@@ -387,6 +386,5 @@ int main(void)
     tcase_add_test(members, most_groups);
     tcase_add_test(members, most_members);
     tcase_set_timeout(members, 60); /* a thousand queue pairs */
-    suite_add_tcase(suite, members);
     return run_suite(suite);
 }

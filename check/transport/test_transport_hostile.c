@@ -382,10 +382,10 @@ START_TEST(noise_completes_nothing)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("transport: hostile");
-    TCase *tcase = tcase_create("packets");
+    TCase *tcase = new_case(suite, "packets");
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, truncated_headers);
     tcase_add_loop_test(tcase, truncated_payload, 0, 4);
@@ -401,11 +401,5 @@ static Suite *suite(void)
     tcase_add_test(tcase, nobody_listens);
     tcase_add_test(tcase, noise_changes_nothing);
     tcase_add_test(tcase, noise_completes_nothing);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

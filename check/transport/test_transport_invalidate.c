@@ -218,21 +218,15 @@ START_TEST(extended)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("transport: invalidating");
-    TCase *tcase = tcase_create("invalidating");
+    TCase *tcase = new_case(suite, "invalidating");
     tcase_add_loop_test(tcase, invalidates_nothing_else, 0, 2 * WRONG_KEYS);
     tcase_add_loop_test(tcase, closed_by_the_peer, 0, 5);
     tcase_add_test(tcase, closed_once);
     tcase_add_test(tcase, too_long_closes_nothing);
     tcase_add_test(tcase, unreliable);
     tcase_add_test(tcase, extended);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

@@ -290,9 +290,8 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("transport: limits");
-    TCase *tcase = tcase_create("limits");
+    TCase *tcase = new_case(suite, "limits");
 
-    suite_add_tcase(suite, tcase);
     tcase_add_loop_test(tcase, longer_than_a_message, 0, 4);
     tcase_add_loop_test(tcase, longer_than_the_region, 0, 4);
     tcase_add_loop_test(tcase, atomic_at_the_end, 1, 8);

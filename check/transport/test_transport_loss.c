@@ -415,10 +415,10 @@ START_TEST(incast)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("transport: loss");
-    TCase *tcase = tcase_create("loss");
+    TCase *tcase = new_case(suite, "loss");
     tcase_set_timeout(tcase, 20);
     tcase_add_loop_test(tcase, a_loss_costs_round_trips, 0, sizeof losses / sizeof *losses);
     tcase_add_loop_test(tcase, a_repetition_is_lost, 0, sizeof repeats / sizeof *repeats);
@@ -427,11 +427,5 @@ static Suite *suite(void)
     tcase_add_loop_test(tcase, a_way_for_short_packets_alone_is_not_flooded, 0, 2);
     tcase_add_test(tcase, a_forged_packet_does_not_slow_down);
     tcase_add_test(tcase, incast);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

@@ -388,10 +388,10 @@ START_TEST(all_numbers_of_a_name)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("transport: many");
-    TCase *tcase = tcase_create("many");
+    TCase *tcase = new_case(suite, "many");
     tcase_set_timeout(tcase, 30);
     tcase_add_test(tcase, a_thousand_queue_pairs);
     tcase_add_loop_test(tcase, two_queue_pairs_share, 0, 2);
@@ -400,13 +400,7 @@ static Suite *suite(void)
     tcase_add_test(tcase, many_timers);
     tcase_add_test(tcase, every_node_with_every_other);
     tcase_add_test(tcase, the_same_every_time);
-    suite_add_tcase(suite, tcase);
     tcase_add_loop_test(tcase, shuffled, 2, 17);
     tcase_add_loop_test(tcase, all_numbers_of_a_name, 0, 2);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

@@ -310,10 +310,10 @@ START_TEST(receive_into_no_region)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("transport: memory");
-    TCase *local = tcase_create("local"), *receives = tcase_create("receives");
+    TCase *local = new_case(suite, "local"), *receives = new_case(suite, "receives");
     tcase_add_loop_test(local, local_keys_and_bounds, 0, 3 * 8);
     tcase_add_loop_test(local, one_bad_piece, 0, 9);
     tcase_add_test(local, local_write_permission);
@@ -322,14 +322,7 @@ static Suite *suite(void)
     tcase_add_loop_test(local, truncated_file_as_source, 0, 2);
     tcase_add_loop_test(local, source_for_another_processor, 0, 2);
     tcase_add_test(local, registering_bad_memory);
-    suite_add_tcase(suite, local);
     tcase_add_loop_test(receives, receive_too_small, 0, 8);
     tcase_add_loop_test(receives, receive_into_no_region, 0, 3);
-    suite_add_tcase(suite, receives);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

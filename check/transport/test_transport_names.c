@@ -342,10 +342,10 @@ START_TEST(numbers_run_out)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("transport: names");
-    TCase *names = tcase_create("names");
+    TCase *names = new_case(suite, "names");
 
     tcase_set_timeout(names, 30);
     tcase_add_test(names, by_lid);
@@ -355,11 +355,5 @@ static Suite *suite(void)
     tcase_add_test(names, names_that_lead_nowhere);
     tcase_add_test(names, queries);
     tcase_add_test(names, numbers_run_out);
-    suite_add_tcase(suite, names);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

@@ -167,19 +167,13 @@ START_TEST(registering_a_hole)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("transport: nofault memory");
-    TCase *tcase = tcase_create("nofault");
+    TCase *tcase = new_case(suite, "nofault");
     tcase_add_loop_test(tcase, truncated_file_as_target, 0, 12);
     tcase_add_loop_test(tcase, truncated_file_for_answers, 0, 4);
     tcase_add_test(tcase, whole_file_as_target);
     tcase_add_test(tcase, registering_a_hole);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

@@ -187,9 +187,8 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("transport: objects");
-    TCase *tcase = tcase_create("objects");
+    TCase *tcase = new_case(suite, "objects");
 
-    suite_add_tcase(suite, tcase);
     tcase_add_loop_test(tcase, as_many_as_named, 0, KINDS);
     tcase_add_test(tcase, handles_come_back);
     tcase_add_test(tcase, who_is_meant);

@@ -364,10 +364,9 @@ END_TEST
 static Suite *suite(void)
 {
     Suite *suite = suite_create("transport: random");
-    TCase *tcase = tcase_create("conversations");
+    TCase *tcase = new_case(suite, "conversations");
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, random_conversations, 0, SLICES);
-    suite_add_tcase(suite, tcase);
     return suite;
 }
 

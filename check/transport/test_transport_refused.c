@@ -318,10 +318,10 @@ START_TEST(pieces_of_no_request)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("transport: what is refused");
-    TCase *tcase = tcase_create("refused");
+    TCase *tcase = new_case(suite, "refused");
 
     tcase_set_timeout(tcase, 20);
     tcase_add_test(tcase, queue_pairs);
@@ -331,11 +331,5 @@ static Suite *suite(void)
     tcase_add_test(tcase, completion_queues);
     tcase_add_test(tcase, domains);
     tcase_add_test(tcase, pieces_of_no_request);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

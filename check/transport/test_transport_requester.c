@@ -405,17 +405,16 @@ START_TEST(responses_to_nobody)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("transport: requester");
-    TCase *answers = tcase_create("answers"), *reads = tcase_create("reads");
+    TCase *answers = new_case(suite, "answers"), *reads = new_case(suite, "reads");
     tcase_add_test(answers, one_acknowledgement_for_many);
     tcase_add_test(answers, credit_codes_are_ignored);
     tcase_add_test(answers, answers_out_of_range_are_ignored);
     tcase_add_test(answers, sequence_nak_acknowledges_what_is_before);
     tcase_add_loop_test(answers, fatal_naks, 0, 3);
     tcase_add_test(answers, rnr_nak_acknowledges_what_is_before);
-    suite_add_tcase(suite, answers);
     tcase_add_test(reads, read_response_acknowledges_what_is_before);
     tcase_add_test(reads, acknowledgement_does_not_complete_a_read);
     tcase_add_test(reads, read_goes_on_where_it_stopped);
@@ -424,11 +423,5 @@ static Suite *suite(void)
     tcase_add_loop_test(reads, wrong_read_responses, 0, sizeof wrong / sizeof *wrong);
     tcase_add_test(reads, too_long_last_response);
     tcase_add_test(reads, responses_to_nobody);
-    suite_add_tcase(suite, reads);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

@@ -502,31 +502,24 @@ START_TEST(empty_last)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("transport: responder");
-    TCase *order = tcase_create("order"), *reads = tcase_create("reads"), *invalid = tcase_create("invalid");
+    TCase *order = new_case(suite, "order"), *reads = new_case(suite, "reads"),
+          *invalid = new_case(suite, "invalid");
     tcase_add_test(order, duplicates_are_acknowledged_and_not_executed);
     tcase_add_test(order, acknowledged_once);
     tcase_add_test(order, duplicate_inside_a_message);
     tcase_add_test(order, only_near_psns_are_answered);
     tcase_add_test(order, one_nak_for_each_gap);
     tcase_add_test(order, no_nak_behind_rnr);
-    suite_add_tcase(suite, order);
     tcase_add_test(reads, duplicate_read_is_answered_again);
     tcase_add_loop_test(reads, asked_again_on_the_way, 0, 8);
     tcase_add_loop_test(reads, false_duplicate_read_gets_nothing, 0, 9);
     tcase_add_loop_test(reads, no_acknowledgement_of_what_has_an_answer, 0, 2);
     tcase_add_test(reads, answers_keep_their_order);
-    suite_add_tcase(suite, reads);
     tcase_add_loop_test(invalid, invalid_requests, 0, sizeof sequences / sizeof *sequences);
     tcase_add_loop_test(invalid, impossible_lengths, 0, sizeof misfits / sizeof *misfits);
     tcase_add_test(invalid, empty_last);
-    suite_add_tcase(suite, invalid);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

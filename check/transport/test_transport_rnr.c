@@ -187,10 +187,10 @@ START_TEST(rnr_at_the_last_of_a_write)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("transport: receiver not ready");
-    TCase *tcase = tcase_create("receiver not ready");
+    TCase *tcase = new_case(suite, "receiver not ready");
     tcase_set_timeout(tcase, 20);
     tcase_add_loop_test(tcase, rnr_timer, 0, 32);
     tcase_add_loop_test(tcase, rnr_retry_count, 0, 7);
@@ -198,11 +198,5 @@ static Suite *suite(void)
     tcase_add_test(tcase, losses_meanwhile);
     tcase_add_test(tcase, progress_refills_the_rnr_count);
     tcase_add_test(tcase, rnr_at_the_last_of_a_write);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

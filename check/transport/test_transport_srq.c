@@ -174,10 +174,10 @@ START_TEST(grows)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("transport: shared receive queues");
-    TCase *tcase = tcase_create("srq");
+    TCase *tcase = new_case(suite, "srq");
     tcase_set_timeout(tcase, 20);
     tcase_add_loop_test(tcase, shared_by_two, 0, 2);
     tcase_add_test(tcase, lost_message_keeps_its_receive);
@@ -186,11 +186,5 @@ static Suite *suite(void)
     tcase_add_test(tcase, last_receive);
     tcase_add_test(tcase, what_is_refused);
     tcase_add_test(tcase, grows);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

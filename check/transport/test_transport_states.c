@@ -241,10 +241,10 @@ START_TEST(unknown_types_are_refused)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("transport: states");
-    TCase *tcase = tcase_create("states");
+    TCase *tcase = new_case(suite, "states");
     tcase_set_timeout(tcase, 20);
     tcase_add_test(tcase, full_queues_refuse);
     tcase_add_test(tcase, error_state_flushes);
@@ -255,11 +255,5 @@ static Suite *suite(void)
     tcase_add_test(tcase, objects_in_use_are_busy);
     tcase_add_test(tcase, device_and_port_tell_their_limits);
     tcase_add_test(tcase, unknown_types_are_refused);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

@@ -165,10 +165,9 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("transport: strays");
-    TCase *tcase = tcase_create("strays");
+    TCase *tcase = new_case(suite, "strays");
 
     tcase_set_timeout(tcase, 30);
-    suite_add_tcase(suite, tcase);
     tcase_add_test(tcase, told_often);
     tcase_add_test(tcase, lost_again);
     tcase_add_test(tcase, strangers);

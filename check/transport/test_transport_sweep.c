@@ -194,18 +194,12 @@ START_TEST(four_fates_for_eight_packets)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("transport: sweep");
-    TCase *tcase = tcase_create("masks");
+    TCase *tcase = new_case(suite, "masks");
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, one_kind_in_both_directions, 0, sizeof mishaps / sizeof *mishaps);
     tcase_add_loop_test(tcase, four_fates_for_eight_packets, 0, 2 * SLICES);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

@@ -325,10 +325,10 @@ START_TEST(overflow_at_a_port)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("transport: time");
-    TCase *retries = tcase_create("retries");
+    TCase *retries = new_case(suite, "retries");
     tcase_set_timeout(retries, 20);
     tcase_add_loop_test(retries, retries_then_error, 0, 8 * sizeof codes);
     tcase_add_test(retries, outstanding_request_timeout_c9_142);
@@ -340,11 +340,5 @@ static Suite *suite(void)
     tcase_add_loop_test(retries, overflow_asks_again_at_once, 0, 3);
     tcase_add_test(retries, overflow_with_nothing_missing);
     tcase_add_test(retries, overflow_at_a_port);
-    suite_add_tcase(suite, retries);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

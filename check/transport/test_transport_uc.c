@@ -277,10 +277,10 @@ START_TEST(long_messages)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("transport: unreliable connections");
-    TCase *tcase = tcase_create("uc");
+    TCase *tcase = new_case(suite, "uc");
     tcase_set_timeout(tcase, 20);
     tcase_add_loop_test(tcase, delivers, 0, OPERATIONS * LENGTHS);
     tcase_add_loop_test(tcase, a_gap_loses_one_message, 0, 9);
@@ -292,11 +292,5 @@ static Suite *suite(void)
     tcase_add_test(tcase, pages_that_are_gone);
     tcase_add_test(tcase, has_no_reads_and_no_reliable_attributes);
     tcase_add_test(tcase, long_messages);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

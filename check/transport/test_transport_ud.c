@@ -388,10 +388,10 @@ START_TEST(inline_and_gone)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("transport: unreliable datagrams");
-    TCase *tcase = tcase_create("ud");
+    TCase *tcase = new_case(suite, "ud");
     tcase_set_timeout(tcase, 20);
     tcase_add_loop_test(tcase, delivers, 0, 4 * LENGTHS);
     tcase_add_loop_test(tcase, answers_by_completion, 0, 2);
@@ -403,11 +403,5 @@ static Suite *suite(void)
     tcase_add_test(tcase, pages_that_are_gone);
     tcase_add_loop_test(tcase, received_into_pages_that_are_gone, 0, 2);
     tcase_add_test(tcase, inline_and_gone);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

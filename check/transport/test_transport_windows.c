@@ -359,10 +359,10 @@ START_TEST(refused_at_once)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("transport: windows");
-    TCase *windows = tcase_create("type 1");
+    TCase *windows = new_case(suite, "type 1");
     tcase_add_test(windows, attributes);
     tcase_add_test(windows, opens_its_range);
     tcase_add_loop_test(windows, opens_nothing_else, 0, sizeof refusals / sizeof *refusals);
@@ -375,11 +375,5 @@ static Suite *suite(void)
     tcase_add_test(windows, in_order);
     tcase_add_test(windows, no_local_key);
     tcase_add_test(windows, refused_at_once);
-    suite_add_tcase(suite, windows);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

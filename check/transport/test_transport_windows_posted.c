@@ -275,10 +275,10 @@ START_TEST(region_from_zero)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("transport: windows that are posted");
-    TCase *windows = tcase_create("type 2");
+    TCase *windows = new_case(suite, "type 2");
     tcase_add_test(windows, attributes);
     tcase_add_test(windows, opens_and_closes);
     tcase_add_test(windows, keeps_its_upper_bits);
@@ -286,15 +286,8 @@ static Suite *suite(void)
     tcase_add_loop_test(windows, of_one_queue_pair, 0, 3);
     tcase_add_loop_test(windows, bind_fails, 0, BIND_FAILURES);
     tcase_add_test(windows, refused_at_once);
-    suite_add_tcase(suite, windows);
-    TCase *zero = tcase_create("from zero");
+    TCase *zero = new_case(suite, "from zero");
     tcase_add_test(zero, window_from_zero);
     tcase_add_loop_test(zero, region_from_zero, 0, 3);
-    suite_add_tcase(suite, zero);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

@@ -320,10 +320,10 @@ START_TEST(attention_is_told)
 }
 END_TEST
 
-static Suite *suite(void)
+int main(void)
 {
     Suite *suite = suite_create("transport: wire");
-    TCase *tcase = tcase_create("wire");
+    TCase *tcase = new_case(suite, "wire");
     tcase_add_checked_fixture(tcase, make_objects, free_objects);
     tcase_add_test(tcase, opened_by_the_first_queue_pair);
     tcase_add_test(tcase, failure_to_open);
@@ -334,11 +334,5 @@ static Suite *suite(void)
     tcase_add_test(tcase, polling_runs_timers);
     tcase_add_test(tcase, silence_where_nothing_is_lost);
     tcase_add_test(tcase, attention_is_told);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(suite());
+    return run_suite(suite);
 }

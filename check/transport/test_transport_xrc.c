@@ -279,7 +279,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("transport, extended connections");
-    TCase *tests = tcase_create("all");
+    TCase *tests = new_case(suite, "all");
     tcase_add_loop_test(tests, wire, 0, SHAPES * 5);
     tcase_add_loop_test(tests, survives_loss, 0, 7);
     tcase_add_loop_test(tests, names_no_queue, 0, 24);
@@ -287,6 +287,5 @@ int main(void)
     tcase_add_test(tests, loses_the_queue);
     tcase_add_test(tests, repeats);
     tcase_add_loop_test(tests, asks_the_sender, SEND_FIRST, READ_REQUEST + 1);
-    suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

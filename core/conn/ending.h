@@ -2,8 +2,8 @@
 /*
  * ending.h - sends that end before all of their bytes are sent, and the consequences.
  *
- * The peer must never take a part of a send for the whole, and no send may follow missing bytes unless the application
- * knows that they are missing. exs(7) has the same table for users. "Started": bytes were given to the device.
+ * The peer must not take a part of a send for the whole, and no send may follow missing bytes unless the application
+ * knows that they are missing. exs(7) has this table for users. "Started" means that bytes were given to the device.
  *
  *   cause                              state of the send   its event             the sends behind it
  *   exs_cancel, a signal (EXS_INTR)    not started         ECANCELED, EINTR      continue
@@ -45,13 +45,13 @@ struct conn;
 struct op;
 struct sock;
 
-/* ---- ending.c; called with the lock ------------------------------------------------------------ */
+/* ---- ending.c; called with the socket's lock ---------------------------------------------------- */
 
-/* Sets SENT_LOST: the connection broke, or is about to, before all that was sent has arrived. */
+/* Called when the connection broke, or is about to break, before all that was sent has arrived: sets SENT_LOST. */
 void xs_sent_is_lost(struct conn *conn) __attribute__((cold));
-/* The application ends the send with this errno. */
+/* Ends a send because of exs_cancel or a signal; `error` is the errno of its event. */
 void xs_send_stop(struct conn *conn, struct op *op, int error);
-/* The send fails with this errno. */
+/* Ends a send because it has failed with this errno. */
 void xs_send_fail(struct conn *conn, struct op *op, int error) __attribute__((cold));
 /* Ends the send that is being posted, on a STREAM, after the bytes that were posted (MSG_DONTWAIT). */
 void xs_send_end_here(struct conn *conn);
@@ -62,7 +62,7 @@ void xs_send_follows(struct conn *conn, const struct op *op);
  * sends have completed. */
 void xs_end_refused(struct conn *conn) __attribute__((cold));
 
-/* Returns -1 and ECANCELED, for a call that must wait until the event of a failed send was dequeued. */
+/* Returns -1 and ECANCELED, for a call that fails because the event of a failed send was not dequeued. */
 int xs_unreported(const struct sock *sock) __attribute__((cold));
 
 #endif

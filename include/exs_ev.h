@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * exs_ev.h - an event queue as a libev watcher [ours]. This header is all of it: link with -lev.
+ * exs_ev.h - an event queue as a libev watcher [ours]. The header has no library: link with -lev.
  *
  *   static void events_cb (EV_P_ exs_ev *w, exs_event_t *events, int count) { ... }
  *
@@ -8,10 +8,10 @@
  *   exs_ev_init (&w, events_cb, queue);
  *   exs_ev_start (EV_A_ &w);
  *
- * The watcher is a plain struct of the user's, with a data member, as libev's own are. Its callback
- * gets the events that are there, never none of them. Inside the callback it is safe to stop the
- * watcher, and then to free it, to close sockets and to delete the queue (once the watcher is stopped).
- * Priority (exs_ev_set_priority) is libev's, and so are ev_ref and ev_unref around a started watcher.
+ * The watcher is a plain struct that the application owns, with a data member, like libev's watchers. Its
+ * callback gets one event or more. The callback may stop the watcher, and then free it and delete the queue;
+ * it may also close sockets. exs_ev_set_priority sets the priority as ev_set_priority does, and ev_ref and
+ * ev_unref work as with libev's watchers.
  */
 #ifndef EXS_EV_H
 #define EXS_EV_H
@@ -23,12 +23,12 @@
 extern "C" {
 #endif
 
-#define EXS_EV_BATCH 64 /* most events of one callback */
+#define EXS_EV_BATCH 64 /* maximum number of events that one callback gets */
 
 typedef struct exs_ev {
     ev_io io; /* private; its data is NULL, or the flag of the callback that is running, an int */
     void (*cb)(EV_P_ struct exs_ev *w, exs_event_t *events, int count);
-    void *data; /* the user's */
+    void *data; /* for the application */
     exs_qhandle_t queue;
 } exs_ev;
 
@@ -44,8 +44,8 @@ static inline void exs_ev_stop(EV_P_ exs_ev *w)
     }
 }
 
-/* private: 0 if the callback has stopped the watcher, which may be freed then. A callback may run the loop, which may
- * call this watcher again. */
+/* private: returns 0 if the callback has stopped the watcher, which may have been freed then. A callback may run the
+ * loop, which may call this watcher again. */
 static inline int exs_ev__call(EV_P_ exs_ev *w, exs_event_t *events, int count)
 {
     int stopped = 0, *outer = (int *)w->io.data;
@@ -59,7 +59,7 @@ static inline int exs_ev__call(EV_P_ exs_ev *w, exs_event_t *events, int count)
     return !stopped;
 }
 
-/* private: busy polling goes on after a callback only if no other watcher is pending. */
+/* private: after a callback it continues to busy-poll only if no other watcher is pending. */
 static inline void exs_ev__ready(EV_P_ ev_io *io, int revents)
 {
     exs_ev *w = (exs_ev *)io; /* its first member */
@@ -79,7 +79,7 @@ static inline void exs_ev__ready(EV_P_ ev_io *io, int revents)
         exs_qprepare(w->queue);
 }
 
-/* Set the queue of a stopped watcher. */
+/* Sets the queue of a watcher, which must be stopped. */
 static inline void exs_ev_set(exs_ev *w, exs_qhandle_t queue)
 {
     w->queue = queue;
@@ -94,7 +94,7 @@ static inline void exs_ev_start(EV_P_ exs_ev *w)
         ev_io_start(EV_A_ & w->io);
 }
 
-/* Initialise a watcher; data is left as it is. */
+/* Initializes a watcher, except its data member. */
 #define exs_ev_init(w, callback, q)                                                                            \
     do {                                                                                                       \
         ev_init(&(w)->io, 0);                                                                                  \

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * exs_glib.h - an event queue as a GSource, for GLib's main loop [ours]. This header is all of it: link with
+ * exs_glib.h - an event queue as a GSource, for GLib's main loop [ours]. The header has no library: link with
  * GLib.
  *
  *   static gboolean events_cb(exs_qhandle_t queue, exs_event_t *events, int count, gpointer data) { ... }
  *
  *   exs_glib_add(queue, events_cb, data);
  *
- * or exs_glib_source_new, exs_glib_set_callback and g_source_attach, for a context or a priority of one's own.
- * The callback gets the events that are there, never none of them. It returns G_SOURCE_CONTINUE, or
- * G_SOURCE_REMOVE. Inside it is safe to destroy the source, to close sockets and to delete the queue (once the
- * source is destroyed).
+ * For another context or priority, call exs_glib_source_new, exs_glib_set_callback and g_source_attach instead.
+ * The callback gets one event or more. It returns G_SOURCE_CONTINUE or G_SOURCE_REMOVE. It may destroy the source,
+ * and then delete the queue; it may also close sockets.
  */
 #ifndef EXS_GLIB_H
 #define EXS_GLIB_H
@@ -20,7 +19,7 @@
 
 G_BEGIN_DECLS
 
-#define EXS_GLIB_BATCH 64 /* most events of one callback */
+#define EXS_GLIB_BATCH 64 /* maximum number of events that one callback gets */
 
 typedef gboolean (*exs_glib_cb)(exs_qhandle_t queue, exs_event_t *events, int count, gpointer data);
 
@@ -52,8 +51,8 @@ static inline gboolean exs_glib__ready(GSource *source, GSourceFunc callback, gp
     return result;
 }
 
-/* A source that is not attached yet: the caller's, who gives it back by g_source_unref. NULL and errno: queue
- * is none. */
+/* Returns a source that is not attached. The caller releases it with g_source_unref. NULL and errno: queue is
+ * not valid. */
 static inline GSource *exs_glib_source_new(exs_qhandle_t queue)
 {
     static GSourceFuncs funcs = {NULL, NULL, exs_glib__ready, NULL, NULL, NULL};
@@ -73,8 +72,8 @@ static inline void exs_glib_set_callback(GSource *source, exs_glib_cb cb, gpoint
     g_source_set_callback(source, (GSourceFunc)(void (*)(void))cb, data, notify);
 }
 
-/* On the default context, with the default priority. The number is for g_source_remove; 0 and errno: queue is
- * none. */
+/* Attaches a source to the default context, with the default priority. Returns its number, for g_source_remove; 0
+ * and errno: queue is not valid. */
 static inline guint exs_glib_add(exs_qhandle_t queue, exs_glib_cb cb, gpointer data)
 {
     GSource *source = exs_glib_source_new(queue);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * exs_libevent.h - an event queue as an event of libevent [ours]. This header is all of it: link with
+ * exs_libevent.h - an event queue as an event of libevent [ours]. The header has no library: link with
  * -levent_core.
  *
  *   static void events_cb(exs_libevent *w, exs_event_t *events, int count) { ... }
@@ -9,9 +9,8 @@
  *   exs_libevent_assign(&w, base, queue, events_cb);
  *   exs_libevent_add(&w);
  *
- * The struct is the user's, with a data member. Its callback gets the events that are there, never none of
- * them. Inside it is safe to delete and free the struct, to close sockets and to delete the queue (once
- * exs_libevent_del was called).
+ * The application owns the struct, which has a data member. Its callback gets one event or more. The callback may
+ * call exs_libevent_del, and then free the struct and delete the queue; it may also close sockets.
  */
 #ifndef EXS_LIBEVENT_H
 #define EXS_LIBEVENT_H
@@ -24,14 +23,14 @@
 extern "C" {
 #endif
 
-#define EXS_LIBEVENT_BATCH 64 /* most events of one callback */
+#define EXS_LIBEVENT_BATCH 64 /* maximum number of events that one callback gets */
 
 typedef struct exs_libevent {
     struct event io; /* private */
     void (*cb)(struct exs_libevent *w, exs_event_t *events, int count);
-    void *data; /* the user's */
+    void *data; /* for the application */
     exs_qhandle_t queue;
-    int *stopped; /* private: a flag of the callback that is running, if one is */
+    int *stopped; /* private: a flag of the callback that is running; or NULL */
 } exs_libevent;
 
 typedef void (*exs_libevent_cb)(exs_libevent *w, exs_event_t *events, int count);
@@ -47,7 +46,7 @@ static inline int exs_libevent_del(exs_libevent *w)
     return event_del(&w->io);
 }
 
-/* private: busy polling goes on after a callback only if no other event of the base is active. */
+/* private: after a callback it continues to busy-poll only if no other event of the base is active. */
 static inline void exs_libevent__ready(evutil_socket_t fd, short what, void *arg)
 {
     exs_libevent *w = (exs_libevent *)arg;
@@ -72,7 +71,7 @@ static inline void exs_libevent__ready(evutil_socket_t fd, short what, void *arg
         exs_qprepare(w->queue);
 }
 
-/* Initialise it; data is left as it is. 0; -1: queue is none, or libevent refuses. */
+/* Initializes the struct, except its data member. Returns 0; or -1: queue is not valid, or libevent refuses. */
 static inline int exs_libevent_assign(exs_libevent *w, struct event_base *base, exs_qhandle_t queue,
                                       exs_libevent_cb cb)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * exs_uring.h - an event queue as a request of an io_uring, through liburing [ours]. This header is all of it:
+ * exs_uring.h - an event queue as a request of an io_uring, through liburing [ours]. The header has no library:
  * link with -luring.
  *
  *   static void events_cb(struct io_uring *ring, exs_uring *w, exs_event_t *events, int count) { ... }
@@ -11,11 +11,11 @@
  *   ... io_uring_submit_and_wait(ring, 1); for each completion whose data is &w: exs_uring_complete(ring, &w)
  * ...
  *
- * The struct is the user's, with a data member. A poll request of one shot watches the queue's descriptor; when
- * it has completed, and the callback is done, another one is prepared, which the loop's next submit takes
- * along. A callback gets the events that are there, never none of them. Inside it is safe to stop and free the
- * struct, to close sockets and to delete the queue (once the struct is stopped). Stopped elsewhere, the struct
- * stays until its last completion has come.
+ * The application owns the struct, which has a data member. A one-shot poll request watches the queue's
+ * descriptor. When it has completed, and the callback has returned, exs_uring_complete prepares another one,
+ * which the application's next submit submits. A callback gets one event or more. It may stop the struct, and
+ * then free it and delete the queue; it may also close sockets. If the struct is stopped outside of its
+ * callback, it must stay valid until its last completion has arrived.
  */
 #ifndef EXS_URING_H
 #define EXS_URING_H
@@ -29,20 +29,20 @@
 extern "C" {
 #endif
 
-#define EXS_URING_BATCH 64 /* most events of one callback */
+#define EXS_URING_BATCH 64 /* maximum number of events that one callback gets */
 
 typedef struct exs_uring {
     void (*cb)(struct io_uring *ring, struct exs_uring *w, exs_event_t *events, int count);
-    void *data; /* the user's */
+    void *data; /* for the application */
     exs_qhandle_t queue;
-    int active;   /* private: started, and not stopped since */
-    int polled;   /* private: a request is prepared or under way, whose completion has not been given back */
-    int *stopped; /* private: of the callback that is running, if one is */
+    int active; /* private: it was started, and not stopped since */
+    int polled; /* private: a request is prepared or submitted, and exs_uring_complete was not called for it */
+    int *stopped; /* private: a flag of the callback that is running; or NULL */
 } exs_uring;
 
 typedef void (*exs_uring_cb)(struct io_uring *ring, exs_uring *w, exs_event_t *events, int count);
 
-/* Initialise it; data is left as it is. */
+/* Initializes the struct, except its data member. */
 static inline void exs_uring_init(exs_uring *w, exs_uring_cb cb, exs_qhandle_t queue)
 {
     w->cb = cb;
@@ -52,7 +52,7 @@ static inline void exs_uring_init(exs_uring *w, exs_uring_cb cb, exs_qhandle_t q
     w->stopped = NULL;
 }
 
-/* private: a place in the submission queue, which is submitted if it is full. NULL: there is none even so. */
+/* private: returns an entry of the submission queue, which it submits if it is full. NULL: there is none. */
 static inline struct io_uring_sqe *exs_uring__sqe(struct io_uring *ring)
 {
     struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
@@ -62,10 +62,11 @@ static inline struct io_uring_sqe *exs_uring__sqe(struct io_uring *ring)
     return sqe;
 }
 
-/* Prepares the request; the caller's next submit makes it so. 0, also if it is started already, or a negative
- * errno. Where it was stopped, and its last completion has not come, that one is what starts it again: there is
- * never more than one. In the callback of a started w this prepares nothing: exs_uring_complete does that after
- * the callback, unless the callback stops w, and then no request with w's data is left in the ring. */
+/* Prepares the poll request, which the caller's next submit submits. Returns 0, or a negative errno. Does nothing
+ * if w is started already. If w was stopped and its last completion has not arrived, that completion starts w
+ * again, so that there is at most one request. In the callback of a started w this prepares nothing, because
+ * exs_uring_complete prepares the request after the callback, unless the callback stops w; in that case no request
+ * with w's data is left in the ring. */
 static inline int exs_uring_start(struct io_uring *ring, exs_uring *w)
 {
     int fd = exs_qfd(w->queue);
@@ -85,9 +86,10 @@ static inline int exs_uring_start(struct io_uring *ring, exs_uring *w)
     return 0;
 }
 
-/* In its callback nothing follows, and w is not to be started again there. Elsewhere a request that removes the
- * poll is prepared: its own completion has the data NULL, and one with w's follows, which is given to
- * exs_uring_complete as any other. 0, or a negative errno. */
+/* Stops w. Returns 0, or a negative errno. In its callback w is stopped at once, and must not be started again
+ * there. Outside of its callback this prepares a request that cancels the poll request. The completion of that
+ * request has the data NULL. A completion with w's data follows, for which exs_uring_complete must be called as for
+ * any other. */
 static inline int exs_uring_stop(struct io_uring *ring, exs_uring *w)
 {
     if (!w->active)
@@ -108,8 +110,9 @@ static inline int exs_uring_stop(struct io_uring *ring, exs_uring *w)
     return 0;
 }
 
-/* A completion with w's data has come. 0: w is watched on; 1: it was stopped, and is the user's; or a negative
- * errno: it can't be watched on. Busy polling goes on after a callback only if no other completion is there. */
+/* Called when a completion with w's data has arrived. Returns 0: w stays started; 1: w was stopped, and may be
+ * freed; or a negative errno: w can't be started again. After a callback it continues to busy-poll only if the ring
+ * has no other completion. */
 static inline int exs_uring_complete(struct io_uring *ring, exs_uring *w)
 {
     exs_event_t events[EXS_URING_BATCH];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * exs_uv.h - an event queue as a handle of a libuv loop [ours]. This header is all of it: link with -luv.
+ * exs_uv.h - an event queue as a handle of a libuv loop [ours]. The header has no library: link with -luv.
  *
  *   static void events_cb(exs_uv_t *handle, exs_event_t *events, int count) { ... }
  *
@@ -8,10 +8,10 @@
  *   exs_uv_init(loop, &handle, queue);
  *   exs_uv_start(&handle, events_cb);
  *
- * The handle is a plain struct of the user's, with a data member, as libuv's own are, and as with these it must
- * stay until the callback of exs_uv_close. Its callback gets the events that are there, never none of them.
- * Inside it is safe to stop or close the handle, to close sockets and to delete the queue (once the handle is
- * stopped). The handle may be closed after the queue was deleted.
+ * The handle is a plain struct that the application owns, with a data member, like libuv's handles. It must stay
+ * valid until the callback of exs_uv_close. Its callback gets one event or more. The callback may stop or close
+ * the handle, and then delete the queue; it may also close sockets. The handle may be closed after the queue was
+ * deleted.
  */
 #ifndef EXS_UV_H
 #define EXS_UV_H
@@ -26,13 +26,13 @@
 extern "C" {
 #endif
 
-#define EXS_UV_BATCH 64 /* most events of one callback */
+#define EXS_UV_BATCH 64 /* maximum number of events that one callback gets */
 
 typedef struct exs_uv_s {
     uv_poll_t poll; /* private */
     void (*cb)(struct exs_uv_s *handle, exs_event_t *events, int count);
     void (*closed)(struct exs_uv_s *handle);
-    void *data; /* the user's */
+    void *data; /* for the application */
     exs_qhandle_t queue;
     int fd; /* private: a duplicate of the queue's descriptor, closed with the handle */
 } exs_uv_t;
@@ -40,10 +40,10 @@ typedef struct exs_uv_s {
 typedef void (*exs_uv_cb)(exs_uv_t *handle, exs_event_t *events, int count);
 typedef void (*exs_uv_close_cb)(exs_uv_t *handle);
 
-/* Initialise a handle; data is left as it is. 0, or a negative error of libuv's, as from the others.
- * libuv removes a descriptor from its epoll set by number, also when the handle is closed. The application may
- * have deleted the queue by then, and another file may have the number. Therefore the handle watches a duplicate
- * that it closes itself. */
+/* Initializes a handle, except its data member. This and the other functions return 0, or a negative error of libuv.
+ * When a handle is closed, libuv removes its descriptor from the epoll set by number. The application may have
+ * deleted the queue by then, and another file may have the number. Therefore the handle watches a duplicate of the
+ * queue's descriptor, and closes it itself. */
 static inline int exs_uv_init(uv_loop_t *loop, exs_uv_t *handle, exs_qhandle_t queue)
 {
     int fd = exs_qfd(queue), result;
@@ -108,8 +108,8 @@ static inline void exs_uv__closed(uv_handle_t *poll)
         handle->closed(handle);
 }
 
-/* Stops it at once; closed, which may be NULL, is called in the loop's turn, and from then on the handle is the
- * user's. */
+/* Stops the handle at once. The loop calls `closed`, which may be NULL, later; from then on the handle may be
+ * freed. */
 static inline void exs_uv_close(exs_uv_t *handle, exs_uv_close_cb closed)
 {
     if (exs_uv__is_active(handle))

@@ -57,6 +57,7 @@ int exs_poll(exs_pollfd_t *fds, int count, int flags, const struct timeval *time
 
     if (xs_enter(__func__) < 0 || xs_poll_check(fds, count, flags, timeout, &limit) < 0)
         return -1;
+    xs_loop_end_batch(); /* a socket whose sends are held is not writable */
     if (!(flags & EXS_BLOCK))
         return xs_poll_start(fds, count, limit, qhandle, ahandle);
     if (qhandle != NULL) {

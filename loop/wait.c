@@ -95,6 +95,7 @@ static void deliver_event(struct waiter *waiter, const exs_event_t *event)
 
 void wait_begin(struct wait *wait)
 {
+    xs_loop_end_batch();
     *wait = (struct wait){.waiter = {.deliver = deliver_event}, .owner = pthread_self()};
     wait->wakefd = get_wakefd();
 }

@@ -136,6 +136,10 @@ static int begin_send(struct sock *sock, struct queue *queue, const struct ask *
     STAILQ_INSERT_TAIL(&conn->tx.sends, op, link);
     if (conn->tx.current == NULL)
         conn->tx.current = op;
+    if (queue == atomic_load_explicit(&sock->home, memory_order_relaxed) && ask->waiter == NULL &&
+        !(ask->flags & MSG_DONTWAIT) && xs_batch_hold(conn, op))
+        return 0;
+    xs_batch_release(conn);
     xs_conn_run_sends(conn);
     if (sock->owner == NULL && queue == NULL && ask->waiter == NULL)
         xs_progress_ensure(sock);

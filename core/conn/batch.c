@@ -7,15 +7,24 @@
  * the device are posted together, as one message with one work request. The message belongs to its first send. The
  * other sends are its followers: the message carries each of them whole, and they complete with it.
  *
+ * A short send is also held, which means that it is not posted at once, if an earlier send of the connection has not
+ * completed, and the calling thread handles a batch of events that exs_qpoll() gave to its event loop (EXS_LOOP_BUDGET).
+ * The sends that are held are posted together when the thread has started as many sends as the batch has events, when they
+ * fill a message, before the thread takes more events, and before it sleeps or waits in a call of this library. A loop
+ * has promised one of these calls; other threads have not, so their sends are never held. Streams of 64 bytes to 4 KiB with
+ * 64 sends outstanding are 1.3 to 1.7 times as fast by this (doc/performance.md).
+ *
  * On a long path the credits allow only 40 to 60 messages in a round trip, and these must fill the path: 1 Gbit/s and
  * 20 ms take 2.5 MB. So there longer sends, too, share a message (BATCH_LONG), for example those of 64 KiB.
  */
 #include "core/queue/nic.h"
 #include "core/queue/socket.h"
+#include "core/queue/wait.h"
 #include "conn.h"
 #include "ending.h"
 #include "message.h"
 
+#define HOLD_MAX 4096          /* maximum length of a send that is held, bytes */
 #define BATCH_BYTES (1u << 20) /* maximum length of one message with followers, bytes */
 
 static uint64_t max_batch_bytes(const struct conn *conn, const struct message *message)
@@ -103,6 +112,41 @@ void xs_batch_failed(const struct posted *posted)
         op->out.failed = true;
         op = STAILQ_NEXT(op, link);
     }
+}
+
+static bool may_be_held(const struct conn *conn, const struct op *op)
+{
+    return op->length <= HOLD_MAX && op->out.files == NULL && op != STAILQ_FIRST(&conn->tx.sends) &&
+           conn->tx.held + 1 < conn->limits.max_gather && conn->limits.immediate &&
+           conn->state.stage == CONN_OPEN;
+}
+
+bool xs_batch_hold(struct conn *conn, const struct op *op)
+{
+    struct queue *home = conn->nic->queue;
+
+    if (!xs_loop_may_hold(home) || !may_be_held(conn, op))
+        return false;
+    if (conn->tx.held++ == 0)
+        LIST_INSERT_HEAD(&home->held, conn, tx.held_link);
+    xs_loop_holds(home);
+    return true;
+}
+
+void xs_batch_release(struct conn *conn)
+{
+    if (conn->tx.held > 0)
+        LIST_REMOVE(conn, tx.held_link);
+    conn->tx.held = 0;
+}
+
+void xs_batch_send_held(struct conn *conn)
+{
+    if (conn->tx.held == 0)
+        return;
+    xs_batch_release(conn);
+    if (conn->state.stage == CONN_OPEN)
+        xs_conn_run_sends(conn);
 }
 
 bool xs_batch_post(struct conn *conn, struct message *message)

@@ -56,6 +56,14 @@ inline void xs_conns_run(struct conn_list *touched)
     }
 }
 
+void xs_conns_send_held(struct queue *queue)
+{
+    struct conn *conn;
+
+    while ((conn = LIST_FIRST(&queue->held)) != NULL)
+        xs_batch_send_held(conn);
+}
+
 void xs_conns_flush(struct nic *nic, struct conn_list *touched)
 {
     struct sock *sock;

@@ -243,6 +243,7 @@ void xs_conn_free(struct conn *conn)
     xs_stats_add(&conn->nic->queue->gone, conn);
     if (conn->is_touched)
         LIST_REMOVE(conn, touched);
+    xs_batch_release(conn);
     if (conn->qp != NULL)
         conn->device->destroy_qp(conn->id);
     xs_export_end_all(conn);

@@ -209,6 +209,10 @@ struct transmit {
     /* Bytes since the connection was made: written to the peer's ring buffer; acknowledged as copied out of it. */
     uint64_t ring_sent, ring_acked;
     uint32_t phase;   /* the phase of this direction (protocol.h) */
+    /* Sends that are held (batch.c); some of them may have been posted with the completion of another request. While that
+     * is not 0, the connection is in the list `held` of its queue. */
+    uint32_t held;
+    LIST_ENTRY(conn) held_link;
     bool nonblocking; /* the current send must not wait for an advertisement (MSG_DONTWAIT) */
     uint8_t due;      /* DUE_ */
 };
@@ -513,6 +517,12 @@ void xs_tx_release(struct conn *conn, struct op *op);
 
 /* ---- batch.c ------------------------------------------------------------------------------- */
 
+/* Called after a send was added to the connection. Returns true if the send is held; then the caller must not post it. */
+bool xs_batch_hold(struct conn *conn, const struct op *op);
+/* The sends that are held are posted now, or the connection is freed. */
+void xs_batch_release(struct conn *conn);
+/* Posts the sends that are held. */
+void xs_batch_send_held(struct conn *conn);
 /* Called when the device has failed this work request: marks its send and the followers as failed. */
 void xs_batch_failed(const struct posted *posted) __attribute__((cold));
 /* Adds `change` to the number of outstanding work requests of each follower. */
@@ -520,7 +530,7 @@ void xs_batch_count(const struct posted *posted, int change);
 
 /* ---- sock/dontwait.c ----------------------------------------------------------------------- */
 
-/* Polls for completions; called before the two functions below. */
+/* Posts the sends that are held, and polls for completions; called before the two functions below. */
 void xs_dontwait_look(const struct sock *sock);
 /* Return 0 if a receive or a send that is started now can transfer bytes without waiting, or -1 and EAGAIN. */
 int xs_dontwait_recv(const struct conn *conn);

@@ -7,6 +7,7 @@
 #include "core/memory/memory.h"
 #include "core/queue/nic.h"
 #include "core/queue/socket.h"
+#include "core/queue/wait.h"
 #include "conn.h"
 #include "upcalls.h"
 
@@ -25,9 +26,7 @@ inline __attribute__((always_inline)) bool xs_conn_may_inline(const struct conn 
 /* Tells the device whether this thread will poll again after it has posted (struct poll_state). */
 static inline void report_polling(const struct conn *conn)
 {
-    uintptr_t handler = atomic_load_explicit(&conn->nic->queue->handler, memory_order_relaxed);
-
-    atomic_store_explicit(&conn->nic->poll->polls_again, handler != 0 && handler == (uintptr_t)pthread_self(),
+    atomic_store_explicit(&conn->nic->poll->polls_again, xs_loop_handles(conn->nic->queue),
                           memory_order_relaxed);
 }
 

@@ -422,6 +422,7 @@ struct queue *xs_dequeue_begin(exs_qhandle_t qhandle, const exs_event_t *evtvec,
         xs_invalid("evtvec_cnt is %d: from 1 to EXS_EVTVEC_MAX, %d", evtvec_cnt, EXS_EVTVEC_MAX);
         return NULL;
     }
+    xs_loop_end_batch();
     struct queue *queue = xs_queue_get(qhandle);
 
     if (queue == NULL) {

@@ -12,6 +12,15 @@
  * arrived during the callback without an epoll_wait(). The backoff of spin.h limits the cost of polls that find nothing.
  */
 #include "queue.h"
+#include "upcalls.h"
+
+/* The batch of events that the last call gave to this thread. The thread will call again when it has handled them, so the
+ * sends that it starts until then may be held (conn/batch.c). */
+static _Thread_local struct {
+    exs_qhandle_t queue; /* NULL: the thread handles no batch */
+    int left;            /* the number of events, less the sends that the thread has started since then */
+    bool holds;          /* a send is held */
+} batch __attribute__((tls_model("initial-exec")));
 
 /* Values of `turn_ends` in place of a time, if busy polling is disabled. */
 #define TURN_NONE 0   /* no iteration has begun */
@@ -109,16 +118,40 @@ static int continue_turn(struct queue *queue, exs_event_t *events, int most, boo
     return end_turn(queue, false);
 }
 
-/* Stores whether the calling thread handles events of the queue from now on. */
-static void set_handler(struct queue *queue, bool handles)
+bool xs_loop_handles(const struct queue *queue)
 {
-    atomic_store_explicit(&queue->handler, handles ? (uintptr_t)pthread_self() : 0, memory_order_relaxed);
+    return batch.queue != NULL && batch.queue == queue->handle;
+}
+
+bool xs_loop_may_hold(const struct queue *home)
+{
+    return xs_loop_handles(home) && batch.left > 0 && --batch.left > 0;
+}
+
+void xs_loop_holds(struct queue *home)
+{
+    batch.holds = true;
+    atomic_store_explicit(&home->waits, true, memory_order_relaxed);
+}
+
+void xs_loop_end_batch(void)
+{
+    struct queue *queue = batch.holds ? xs_queue_get(batch.queue) : NULL;
+
+    batch.queue = NULL;
+    batch.holds = false;
+    if (queue == NULL)
+        return;
+    mutex_lock(&queue->lock);
+    xs_conns_send_held(queue);
+    xs_queue_unlock(queue);
+    xs_queue_put(queue);
 }
 
 void xs_prepare_sleep_in_loop(struct queue *queue)
 {
+    xs_loop_end_batch();
     set_turn(queue, TURN_NONE);
-    set_handler(queue, false);
     atomic_store_explicit(&queue->busy_polls, false, memory_order_relaxed);
     xs_prepare_sleep_home(queue);
 }
@@ -129,14 +162,15 @@ int xs_dequeue_in_loop(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cn
 
     if (queue == NULL)
         return -1;
-    set_handler(queue, false);
     bool has_begun = turn_of(queue) != TURN_NONE;
     int count = has_begun ? 0 : begin_turn(queue, evtvec, evtvec_cnt);
 
     if (count == 0)
         count = continue_turn(queue, evtvec, evtvec_cnt, has_begun);
-    if (count > 0)
-        set_handler(queue, true);
+    if (count > 0) {
+        batch.queue = qhandle;
+        batch.left = count;
+    }
     xs_queue_put(queue);
     return count;
 }

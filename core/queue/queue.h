@@ -171,17 +171,14 @@ struct queue {
     /* A connect of the private queue's socket failed, so xs_queue_strip() may close descriptors. Set by
      * xs_open_failed(); pairs with the load in xs_release_home(). */
     _Atomic bool failed;
-    /* xs_queue_prepare_sleep() has work to do: a device holds back packets that it must send before the thread sleeps,
-     * or has a timer that this queue does not know of. Updated by each turn and each post. Pairs with nothing: the
-     * thread that reads it wrote it last, or the thread that wrote it calls xs_queue_prepare_sleep() itself. */
+    /* xs_queue_prepare_sleep() has work to do: sends are held, or a device holds back packets that it must send before the
+     * thread sleeps, or has a timer that this queue does not know of. Updated by each turn and each post. Pairs with
+     * nothing: the thread that reads it wrote it last, or the thread that wrote it calls xs_queue_prepare_sleep() itself. */
     _Atomic bool waits;
     /* Number of hosts and sleepers, which must be woken by packets. Pairs with nothing: a host or sleeper that is added
      * while `waits` is set calls xs_queue_prepare_sleep() itself, and a thread that has held the lock since an earlier
      * one was added sees that one. */
     _Atomic int others;
-    /* The thread (pthread_self()) that handles events which exs_qpoll() with EXS_LOOP_BUDGET has returned: it will call
-     * that again, or exs_qprepare(). 0: none. Pairs with nothing: a thread only compares it with itself. */
-    atomic_uintptr_t handler;
     atomic_bool busy_polls; /* a loop busy-polls the queue; pairs with nothing, since it is advisory */
     /* NULL for a private queue and for one that was deleted. Written with `lock` and `events.lock`, and read with
      * either of them, or by a user of the handle. */
@@ -203,6 +200,7 @@ struct queue {
     struct queue_hosts hosts;
     struct queue_channels channels;
     struct queue_time time;
+    LIST_HEAD(, conn) held;     /* connections with sends that are held (conn/batch.c) */
     LIST_HEAD(, sock) socks;    /* sockets whose home this is */
     LIST_HEAD(, polling) polls; /* polls whose event goes to this queue, and which have an epoll */
     uint64_t completions;       /* completions that were polled since the queue was made */

@@ -288,7 +288,7 @@ void xs_turn(struct queue *queue, struct turn *turn)
 void xs_queue_note_waits(struct queue *queue)
 {
     struct nic *nic;
-    bool waits = false;
+    bool waits = !LIST_EMPTY(&queue->held);
 
     LIST_FOREACH (nic, &queue->channels.nics, link) {
         waits = waits || xs_nic_waits(nic);
@@ -300,6 +300,7 @@ void xs_queue_prepare_sleep(struct queue *queue)
 {
     struct nic *nic;
 
+    xs_conns_send_held(queue);
     queue->time.device_due = NEVER_NS;
     atomic_store_explicit(&queue->busy_polls, false, memory_order_relaxed);
     LIST_FOREACH (nic, &queue->channels.nics, link) {

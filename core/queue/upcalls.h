@@ -58,6 +58,8 @@ void xs_polls_leave(struct queue *queue);
 void xs_conns_completed(struct nic *nic, const struct ibv_wc *wc, int count, struct conn_list *touched);
 /* Continues these connections, and empties the list. May free connections, and the nic. */
 void xs_conns_run(struct conn_list *touched);
+/* Posts the sends that are held on connections of this home (conn/batch.c). Frees no connection. */
+void xs_conns_send_held(struct queue *home);
 /* Called when the device was removed: flushes the work requests of the nic's connections, and adds the connections to
  * the list `touched`. */
 void xs_conns_flush(struct nic *nic, struct conn_list *touched);

@@ -72,5 +72,17 @@ int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt);
 int xs_dequeue_in_loop(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt);
 /* Must be called before a loop sleeps. Ends the iteration. */
 void xs_prepare_sleep_in_loop(struct queue *queue);
+/* Returns true if this thread handles events that xs_dequeue_in_loop() gave it from this queue: it will call that again, or
+ * xs_prepare_sleep_in_loop(). */
+bool xs_loop_handles(const struct queue *queue);
+/* Returns true if a send that this thread starts now on a socket of `home` may be held (conn/batch.c): it handles
+ * events of that queue, and they are more than the sends that it has started since then, with this one. Called with
+ * the home's lock, once for each send. */
+bool xs_loop_may_hold(const struct queue *home);
+/* This thread holds a send on a socket of `home`. Called with the home's lock. */
+void xs_loop_holds(struct queue *home);
+/* Ends this thread's batch: posts the sends that it holds. Called without locks, before the thread takes more events, sleeps
+ * or waits. */
+void xs_loop_end_batch(void);
 
 #endif

@@ -15,8 +15,10 @@
 
 void xs_dontwait_look(const struct sock *sock)
 {
-    if (sock->state == SOCK_CONNECTED)
-        xs_nic_look_once(sock->conn->nic);
+    if (sock->state != SOCK_CONNECTED)
+        return;
+    xs_batch_send_held(sock->conn);
+    xs_nic_look_once(sock->conn->nic);
 }
 
 /* Are receives of the application pending? A stand-in does not belong to the application. */

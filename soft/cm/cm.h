@@ -4,9 +4,9 @@
  *
  * Connections are set up over TCP on the address and port that the application named, so the kernel provides the port
  * space, refuses connections without a listener, and reports a peer that has died. If EXS_ROCE asks for it, a listener
- * also answers at queue pair 1 of RoCE's port, as RDMA adapters do, and a host that does not answer by TCP is asked
- * there. Progress is made inside the calls, above all in soft_get_cm_event(): a channel's descriptor is readable
- * whenever that call has something to do.
+ * also answers at queue pair 1 of RoCE's port, as RDMA adapters do, and if a host does not answer by TCP, the request
+ * is sent there. The work is done inside the calls, most of it in soft_get_cm_event(): a channel's descriptor is
+ * readable when that call has something to do.
  *
  * How failures are reported (event, status):
  *   no such address or route                 ADDR_ERROR, -errno (-ENETUNREACH, ...)
@@ -44,7 +44,8 @@
 struct waitset;
 
 struct rdma_event_channel *soft_create_event_channel(void);
-/* A channel without a descriptor, for a caller that sleeps on its wait set, which *waits is set to. */
+/* Creates a channel without a descriptor, for a caller that sleeps on the channel's wait set, to which *waits is
+ * set. */
 struct rdma_event_channel *soft_create_quiet_event_channel(struct waitset **waits);
 void soft_destroy_event_channel(struct rdma_event_channel *channel);
 int soft_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
@@ -60,12 +61,13 @@ int soft_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr);
 int soft_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst, int timeout_ms);
 int soft_resolve_route(struct rdma_cm_id *id, int timeout_ms);
 
-/* Without a protection domain the shared context's is used (soft_share_context()); for each completion queue that is
- * missing one is created, with a completion channel. */
+/* If no protection domain is given, one of the shared context is used (soft_share_context()). For each completion queue
+ * that is not given, one is created, with a completion channel. */
 int soft_create_id_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 int soft_create_id_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr);
 void soft_destroy_id_qp(struct rdma_cm_id *id);
-/* The identifier's queue pair takes its receives from this queue; an XRC one, the queue pairs of its domain. */
+/* Create a shared receive queue, from which the identifier's queue pair takes its receives; from an XRC one the queue
+ * pairs of its domain take them. */
 int soft_create_id_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
 int soft_create_id_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr);
 void soft_destroy_id_srq(struct rdma_cm_id *id);
@@ -76,7 +78,7 @@ int soft_accept(struct rdma_cm_id *id, struct rdma_conn_param *param);
 int soft_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len);
 int soft_disconnect(struct rdma_cm_id *id);
 int soft_notify(struct rdma_cm_id *id, enum ibv_event_type event);
-/* Whether a connecting or connected identifier uses TCP; false: InfiniBand's connection manager. */
+/* Returns whether a connecting or connected identifier uses TCP; false: InfiniBand's connection manager. */
 bool soft_is_by_tcp(struct rdma_cm_id *id);
 
 /* `receives`: the identifier's queue pair receives what is sent to the group; otherwise it only sends. */
@@ -93,23 +95,23 @@ int soft_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res, struct ibv
 void soft_destroy_ep(struct rdma_cm_id *id);
 int soft_get_request(struct rdma_cm_id *listener, struct rdma_cm_id **id);
 
-/* From now on all channels share one context, as librdmacm's do, which has a LID and GIDs (struct soft_names). To be
- * called before the first channel is created. */
+/* From now on all channels share one context, as with librdmacm. The context has a LID and GIDs (struct soft_names).
+ * Must be called before the first channel is created. */
 void soft_share_context(void);
 
-/* What arrived at this process's listeners, and the links of all connections. */
+/* Counts of the TCP connections to this process's listeners and of their ends, and of the links of all connections. */
 struct soft_cm_counters {
-    uint64_t accepted;               /* TCP connections taken from a listener */
-    uint64_t requests;               /* of these, those that became a CONNECT_REQUEST */
-    uint64_t refused_magic;          /* the client speaks another protocol */
-    uint64_t refused_version;        /* a peer of another version; it got a REJ */
-    uint64_t refused_malformed;      /* a request with impossible contents */
-    uint64_t refused_memory;         /* no memory for the request; the peer got a REJ */
-    uint64_t hung_up;                /* closed by the client before the request was complete */
-    uint64_t half_open_timeouts;     /* no complete request in time */
-    uint64_t half_open_dropped;      /* too many half-open connections: the oldest was closed */
-    uint64_t descriptor_limits;      /* accepting had to pause: no descriptors or memory left */
-    uint64_t by_shm, by_tcp, by_udp; /* connected ends, by link */
+    uint64_t accepted;           /* TCP connections that were accepted */
+    uint64_t requests;           /* those that became a CONNECT_REQUEST */
+    uint64_t refused_magic;      /* those whose client speaks another protocol */
+    uint64_t refused_version;    /* those whose peer has another version; it got a REJ */
+    uint64_t refused_malformed;  /* those with an invalid request */
+    uint64_t refused_memory;     /* those for which there was no memory; the peer got a REJ */
+    uint64_t hung_up;            /* those that the client closed before the request was complete */
+    uint64_t half_open_timeouts; /* those whose request was not complete in time */
+    uint64_t half_open_dropped;  /* those that were closed as the oldest of too many half-open ones */
+    uint64_t descriptor_limits; /* how often accepting had to pause, because no descriptor or memory was left */
+    uint64_t by_shm, by_tcp, by_udp; /* connections of this process, by link */
 };
 void soft_query_cm_counters(struct soft_cm_counters *counters);
 

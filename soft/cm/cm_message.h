@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cm_message.h - the messages of two connection managers of software devices, over TCP.
+ * cm_message.h - the messages that the connection managers of two software devices exchange over TCP.
  *
- * Each message has a fixed size for its type and fixed-width fields in network byte order. The first 8 bytes are the
- * same in every version, so that peers of different versions can detect it:
+ * Each message has a fixed size for its type and fixed-width fields in network byte order. The first 8 bytes have the
+ * same format in every version, so that peers can detect that their versions differ:
  *
  *   0 magic 4 | 4 version 1 | 5 type 1 | 6 size of the whole message 2
  *
@@ -40,22 +40,23 @@
 #include <netinet/in.h>
 
 #define CM_VERSION 1
-#define CM_HEADER 8
-#define CM_SIZE_MAX 224   /* bytes of any message */
-#define CM_REQ_PRIVATE 56 /* librdmacm's limits for private data, bytes */
+#define CM_HEADER 8     /* bytes of a message's header */
+#define CM_SIZE_MAX 224 /* maximum bytes of a message */
+/* Maximum bytes of private data in each type of message, as in librdmacm. */
+#define CM_REQ_PRIVATE 56
 #define CM_REP_PRIVATE 196
 #define CM_REJ_PRIVATE 148
 #define CM_SIDR_REQ_PRIVATE 180
 #define CM_SIDR_REP_PRIVATE 136
-#define CM_TOKEN 16
+#define CM_TOKEN 16 /* bytes of a token for shared memory (soft/link/shm_setup.h) */
 
 enum cm_type { CM_REQ = 1, CM_REP, CM_RTU, CM_REJ, CM_DREQ, CM_SIDR_REQ, CM_SIDR_REP, CM_MRA };
 
 enum cm_reason {
-    CM_NO_RESOURCES = 3, /* these three are InfiniBand's */
+    CM_NO_RESOURCES = 3, /* this and the next two have InfiniBand's values */
     CM_INVALID_SERVICE = 8,
     CM_CONSUMER_DEFINED = 28,
-    CM_OTHER_VERSION = 0x8001 /* EXS-specific: InfiniBand's reasons never have this bit */
+    CM_OTHER_VERSION = 0x8001 /* specific to EXS: InfiniBand's reasons do not have the upper bit */
 };
 
 enum cm_service { CM_RC, CM_UC, CM_XRC = 3 }; /* InfiniBand's transport services */
@@ -66,41 +67,43 @@ enum cm_sidr_status { /* InfiniBand's */
                       CM_SIDR_REJECTED
 };
 
+/* A message, decoded. */
 struct cm_message {
     enum cm_type type;
     uint32_t qp_num;
-    uint32_t psn;
-    uint16_t udp_port;      /* host byte order */
-    uint16_t reason;        /* of a REJ; of a SIDR_REP the status */
-    in_port_t asked, asker; /* of a SIDR_REQ, the numbers; network byte order */
+    uint32_t psn;      /* the first PSN that the sender of this message expects */
+    uint16_t udp_port; /* host byte order */
+    uint16_t reason;   /* of a REJ; in a SIDR_REP it is the status */
+    in_port_t asked,
+        asker; /* of a SIDR_REQ: the number that is asked for, and the client's; network byte order */
     uint32_t qkey;
     uint8_t mtu;
     uint8_t responder_resources;
     uint8_t initiator_depth;
     uint8_t retry_count;
     uint8_t rnr_retry_count;
-    uint8_t ack_timeout; /* minimum for the receiver's queue pair; 0: not given, as over TCP */
+    /* Minimum ACK timeout for the receiver's queue pair; 0: the message has none, as over TCP. */
+    uint8_t ack_timeout;
     bool flow_control;
     bool srq;
-    uint8_t service;         /* of a REQ: any value, as enum cm_service */
-    bool space_ib;           /* of a REQ: the port space is RDMA_PS_IB, else RDMA_PS_TCP */
-    bool shm;                /* offered, or accepted; older versions ignore it */
-    bool mra;                /* of a REQ: the sender understands an MRA, and has received none */
-    bool tcp;                /* offered, or accepted: packets over this connection; like shm */
-    uint8_t token[CM_TOKEN]; /* of a REQ that offers shm: its last bytes */
+    uint8_t service; /* of a REQ: an enum cm_service, or any other value */
+    bool space_ib;   /* of a REQ: the port space is RDMA_PS_IB, else RDMA_PS_TCP */
+    bool shm;        /* shared memory is offered (REQ) or accepted (REP); older versions ignore it */
+    bool mra;        /* of a REQ: the sender understands an MRA, and has received none */
+    bool tcp;        /* packets over this TCP connection are offered or accepted; older versions ignore it */
+    uint8_t token[CM_TOKEN]; /* of a REQ that offers shared memory: the last bytes of the message */
     uint8_t private_length;
     uint8_t private_data[CM_REP_PRIVATE];
 };
 
-/* Writes the message, at most CM_SIZE_MAX bytes; returns its size. */
+/* Writes the message, at most CM_SIZE_MAX bytes. Returns its size. */
 size_t cm_message_encode(const struct cm_message *message, uint8_t *bytes);
 
-/* The size of the message that starts with these bytes. 0: too few bytes to know. -EBADMSG: another protocol;
- * -EPROTONOSUPPORT: another version; -EPROTO: an invalid header. */
+/* Returns the size of the message that starts with these `have` bytes. 0: more bytes are needed. -EBADMSG: the bytes
+ * are of another protocol; -EPROTONOSUPPORT: of another version; -EPROTO: the header is invalid. */
 int cm_message_size(const uint8_t *bytes, size_t have);
 
-/* Decodes a message of which all bytes (cm_message_size()) are there. False if a field is invalid: *message is then all
- * zero. */
+/* Decodes a complete message (cm_message_size()). False: a field is invalid, and *message is all zero. */
 bool cm_message_decode(struct cm_message *message, const uint8_t *bytes);
 
 #endif

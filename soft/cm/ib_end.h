@@ -14,27 +14,30 @@
 #include "ib_budget.h"
 #include "ib_port.h"
 
-#define IB_ENDS_MAX 8192    /* connections and listeners, including those without a user */
-#define IB_KEPT_MAX 512     /* without a user, kept to answer duplicates */
-#define IB_KEPT_OPEN_MAX 64 /* inboxes of requests and look-ups whose listener is closed */
+/* Maximum numbers of endpoints: in total; without a user, kept to answer duplicates; of requests and look-ups whose
+ * listener is closed, and which have an inbox. */
+#define IB_ENDS_MAX 8192
+#define IB_KEPT_MAX 512
+#define IB_KEPT_OPEN_MAX 64
 
 #define IB_INBOX_EVENTS (EPOLLIN | EPOLLET) /* edge-triggered: a connection may have to stay in the backlog */
 
+/* An endpoint: a connection, look-up or listener. */
 struct ib_end {
-    struct ib_conn conn; /* first; unused in a listener */
-    struct cm_id *user;  /* NULL: it has none any more, or, with `listener`, none yet */
-    struct ib_box *box;
-    bool requested;  /* the listener's user has not seen this request yet */
-    unsigned events; /* 1 << enum ib_event: those that the user has not seen yet */
-    bool queued;     /* on the list of `box` */
-    struct ib_message said;
-    struct ib_end *listener; /* of a request that its user has not seen yet */
-    const void *came_to;     /* the listener, until that is closed; only compared */
-    bool has_inbox;          /* `inbox` is open: a listener's, or of a request whose listener is closed */
-    int inbox;               /* unix socket to which other processes pass on its datagrams */
+    struct ib_conn conn;     /* first; unused in a listener */
+    struct cm_id *user;      /* NULL: it has no user any more, or, if `listener` is not NULL, no user yet */
+    struct ib_box *box;      /* the event queue of the user's channel */
+    bool requested;          /* the listener's user has not seen this request yet */
+    unsigned events;         /* bits 1 << enum ib_event: events that the user has not seen yet */
+    bool queued;             /* it is on the list of `box` */
+    struct ib_message said;  /* the last REQ, REP, REJ, SIDR_REQ or SIDR_REP that arrived */
+    struct ib_end *listener; /* the listener of a request that its user has not seen yet; else NULL */
+    const void *came_to;     /* the listener, until it is closed; the pointer is only compared */
+    bool has_inbox;          /* `inbox` is open: it is a listener, or a request whose listener is closed */
+    int inbox;               /* unix socket to which other processes pass on datagrams for it */
     uint32_t inbox_place;    /* argument of ib_pass_close() */
     TAILQ_ENTRY(ib_end) news;
-    /* Of a listener. `untaken`: requests that its user has not seen. */
+    /* For a listener. `untaken`: number of requests that its user has not seen. */
     union soft_addr addr;
     enum ib_space space;
     bool one_family;
@@ -42,16 +45,17 @@ struct ib_end {
     LIST_ENTRY(ib_end) listeners;
 };
 
+/* The only port. */
 extern struct ib_port {
     pthread_mutex_t lock;
     struct ib_world world;
     struct soft_shuffle numbers; /* connection numbers; each modulo QP1_SHARES is the share */
     uint32_t numbers_given;
     struct qp1 qp1;
-    int epoll; /* watches all sockets; -1: the port is not open */
-    int inbox; /* unix socket to which other processes pass on connections' datagrams */
-    unsigned ends;
-    unsigned kept_open; /* inboxes that IB_KEPT_OPEN_MAX limits */
+    int epoll;     /* watches all sockets; -1: the port is not open */
+    int inbox;     /* unix socket to which other processes pass on datagrams for this process's connections */
+    unsigned ends; /* number of endpoints */
+    unsigned kept_open; /* number of inboxes that IB_KEPT_OPEN_MAX limits */
     int heard;          /* the unix socket that ib_hear() is reading; -1: a callback has closed it */
     LIST_HEAD(, ib_end) listeners;
     struct ib_budget budget;
@@ -65,19 +69,20 @@ void ib_told_requested(struct ib_world *world, struct ib_conn *conn, const struc
 void ib_told_event(struct ib_world *world, struct ib_conn *conn, enum ib_event event,
                    const struct ib_message *message);
 
-/* One of the port's sockets is readable, or has an error. */
+/* Called when one of the port's sockets is readable, or has an error. */
 void ib_hear(int fd);
 
-/* This process's listener at this address and port; or NULL. */
+/* Returns this process's listener at this address and port; or NULL. */
 struct ib_end *ib_told_listener(enum ib_space space, const union soft_addr *addr, in_port_t port);
 
-/* The port that a REQ or SIDR_REQ is for. False: its service ID is none of librdmacm's. */
+/* Finds the port that a REQ or SIDR_REQ is for. False: its service ID is not one of librdmacm. */
 bool ib_told_service(const struct ib_message *req, enum ib_space *space, uint16_t *port);
 
-/* post: adds the endpoint to its event queue, and signals the queue's eventfd. unpost: removes it. */
+/* Adds the endpoint to its event queue, and signals the queue's eventfd. */
 void ib_end_post(struct ib_end *end);
+/* Removes the endpoint from its event queue. */
 void ib_end_unpost(struct ib_end *end);
-/* A request no longer counts in its listener's backlog. */
+/* Called when a request no longer counts in its listener's backlog. */
 void ib_end_untake(struct ib_end *end);
 void ib_end_close_inbox(struct ib_end *end);
 void ib_end_free(struct ib_end *end);

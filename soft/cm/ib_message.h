@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ib_message.h - the messages of InfiniBand's connection managers, on queue pair 1 of RoCE's port: how the kernel's
- * RDMA devices and adapters set connections up. Two software devices use TCP (cm_message.h).
+ * ib_message.h - the messages of InfiniBand's connection managers, with which adapters and the kernel's RDMA devices
+ * set up connections, on queue pair 1 of RoCE's port. Two software devices use TCP instead (cm_message.h).
  *
- * Each message is a management datagram (MAD) of 256 bytes, numbers big-endian: 24 of header, 232 of the message (IBA
- * volume 1, chapter 12; message formats 12.6 and 12.11). Fields that RoCE does not use (LIDs, service levels,
- * alternate paths, end-to-end contexts) are sent as zero and ignored.
+ * Each message is a management datagram (MAD) of 256 bytes: a header of 24 bytes and the message of 232. Numbers are
+ * big-endian (IBA volume 1, chapter 12; message formats 12.6 and 12.11). Fields that RoCE does not use (LIDs, service
+ * levels, alternate paths, end-to-end contexts) are sent as zero and ignored.
  *
  * Private data has no length: each type has a field for it, which arrives as a whole.
  */
@@ -17,8 +17,8 @@
 #include <stdint.h>
 
 #define IB_MAD_BYTES 256
-#define IB_PRIVATE_MAX 224 /* bytes in a message of any type */
-#define IB_INFO_MAX 72     /* bytes of a refusal's additional information */
+#define IB_PRIVATE_MAX 224 /* maximum bytes of private data in a message of any type */
+#define IB_INFO_MAX 72     /* maximum bytes of a REJ's additional information */
 #define IB_GID_BYTES 16
 
 enum ib_type { /* attribute ID of the datagram */
@@ -53,13 +53,14 @@ enum ib_sidr_status { /* of a look-up */
                       IB_SIDR_REJECTED
 };
 
-/* Times have 5 bits: n means 4.096 us * 2^n. */
+/* The fields of a REQ. Times have 5 bits: n means 4.096 us * 2^n. */
 struct ib_req {
-    uint64_t service, ca_guid; /* ca_guid, in all messages: the sender's node */
-    uint32_t qpn, psn;         /* the sender's; psn: the first that it expects */
+    uint64_t service, ca_guid; /* ca_guid, in all messages: GUID of the sender's node */
+    uint32_t qpn, psn;         /* the sender's queue pair; the first PSN that the sender expects */
     uint32_t qkey;
     uint8_t responder_resources, initiator_depth;
-    uint8_t remote_response, local_response; /* times in which the receiver, and the sender, answer */
+    uint8_t remote_response,
+        local_response; /* maximum times in which the receiver, and the sender, must answer */
     enum ib_transport transport;
     bool flow_control, srq;
     uint8_t retry_count, rnr_retry_count; /* 3 bits: of the receiver's queue pair */
@@ -69,18 +70,20 @@ struct ib_req {
     uint8_t local_gid[IB_GID_BYTES], remote_gid[IB_GID_BYTES];
     uint32_t flow_label; /* 20 bits */
     uint8_t traffic_class, hop_limit;
-    uint8_t ack_timeout; /* time, for the receiver's queue pair */
+    uint8_t ack_timeout; /* time: ACK timeout for the receiver's queue pair */
 };
 
+/* The fields of a REP. */
 struct ib_rep {
     uint64_t ca_guid;
     uint32_t qpn, psn, qkey;
     uint8_t responder_resources, initiator_depth;
-    uint8_t ack_delay;       /* time in which the sender acknowledges packets */
+    uint8_t ack_delay;       /* maximum time in which the sender acknowledges packets */
     uint8_t rnr_retry_count; /* 3 bits: of the receiver's queue pair */
     bool flow_control, srq;
 };
 
+/* A message, decoded. */
 struct ib_message {
     enum ib_type type;
     uint64_t transaction;
@@ -92,11 +95,11 @@ struct ib_message {
         struct ib_rep rep;
         struct {
             enum ib_answered answered;
-            uint8_t service_time; /* how long the receiver must wait */
+            uint8_t service_time; /* time for which the receiver must wait */
         } mra;
         struct {
             enum ib_answered answered;
-            uint16_t reason; /* any value, as enum ib_reason */
+            uint16_t reason; /* an enum ib_reason, or any other value */
             uint8_t info_length, info[IB_INFO_MAX];
         } rej;
         struct {
@@ -109,18 +112,18 @@ struct ib_message {
         struct {
             uint64_t service;
             uint32_t qpn, qkey;
-            uint8_t status; /* any value, as enum ib_sidr_status */
+            uint8_t status; /* an enum ib_sidr_status, or any other value */
         } sidr_rep;
     };
     uint8_t private_data[IB_PRIVATE_MAX]; /* the first ib_private() bytes are used */
 };
 
-/* Bytes of private data in a message of this type; 0: unknown type. */
+/* Returns the bytes of private data in a message of this type; 0: the type is unknown. */
 size_t ib_private(unsigned type);
 
 void ib_encode(const struct ib_message *message, uint8_t mad[IB_MAD_BYTES]);
 
-/* False if the type is unknown or a field is invalid: *message is then all zero. */
+/* Decodes a message. False: the type is unknown or a field is invalid, and *message is all zero. */
 bool ib_decode(struct ib_message *message, const uint8_t mad[IB_MAD_BYTES]);
 
 #endif

@@ -34,9 +34,9 @@ struct ib_box {
 
 /* A pending event. */
 struct ib_news {
-    struct cm_id *user; /* the endpoint's user; of a request the listener's, until ib_port_adopt() */
+    struct cm_id *user; /* the endpoint's user; for a request before ib_port_adopt(), the listener's user */
     struct ib_end *end;
-    bool requested; /* a new request; false: `event` */
+    bool requested; /* a request has arrived, and `event` is not used */
     enum ib_event event;
     struct ib_message said; /* the last REQ, REP, REJ, SIDR_REQ or SIDR_REP that arrived */
     struct soft_path path;  /* the path of the peer's messages */
@@ -62,7 +62,7 @@ int ib_port_reply(struct ib_end *end, struct ib_message *reply);
 int ib_port_refuse(struct ib_end *end, unsigned reason, const void *data, size_t length);
 int ib_port_establish(struct ib_end *end);
 int ib_port_disconnect(struct ib_end *end);
-/* Whether the peer has sent any answer to the request or look-up. */
+/* Returns whether the peer has sent any answer to the request or look-up. */
 bool ib_port_is_heard(const struct ib_end *end);
 /* The user drops its pointer to the endpoint, and gets no more events of it. */
 void ib_port_leave(struct ib_end *end);
@@ -78,7 +78,7 @@ bool ib_port_next(struct ib_box *box, struct ib_news *news);
 void ib_port_settle(void);
 /* Closes the port when the device is no longer in use, unless there is a listener. */
 void ib_port_end(void);
-/* In the child of a fork: forgets everything. */
+/* Called in a forked child: forgets everything. */
 void ib_port_forget(void);
 
 #endif

@@ -58,8 +58,8 @@
  * one. */
 #define ADVERTS_TRIED 4
 #define ADVERTS_SKIP_MAX 64 /* maximum of adverts.skip */
-#define DIRECT_MIN                                                                                             \
-    4096 /* bytes: a shorter STREAM receive is not advertised, because a copy is cheaper than advertising it */
+/* Bytes: a shorter STREAM receive is not advertised, because a copy is cheaper than an advertisement. */
+#define DIRECT_MIN 4096
 
 struct nic;
 struct cq;
@@ -208,9 +208,9 @@ struct transmit {
     uint64_t position; /* bytes of the stream that were sent */
     /* Bytes since the connection was made: written to the peer's ring buffer; acknowledged as copied out of it. */
     uint64_t ring_sent, ring_acked;
-    uint32_t phase;   /* the phase of this direction (protocol.h) */
-    /* Sends that are held (batch.c); some of them may have been posted with the completion of another request. While that
-     * is not 0, the connection is in the list `held` of its queue. */
+    uint32_t phase; /* the phase of this direction (protocol.h) */
+    /* Sends that are held (batch.c); some of them may have been posted with the completion of another request. While
+     * that is not 0, the connection is in the list `held` of its queue. */
     uint32_t held;
     LIST_ENTRY(conn) held_link;
     bool nonblocking; /* the current send must not wait for an advertisement (MSG_DONTWAIT) */
@@ -254,8 +254,8 @@ struct receive {
 /* The ring buffer into which the peer writes bytes that have no advertisement. The peer knows it as struct
  * peer_ring. */
 struct recv_ring {
-    uint8_t *
-        data; /* the initial ring buffer, at the end of the connection's memory, or the larger one in its place */
+    /* The initial ring buffer, at the end of the connection's memory, or the larger one in its place. */
+    uint8_t *data;
     uint64_t size; /* bytes, a power of 2 */
     uint64_t mask; /* size - 1 */
     /* Bytes of indirect data since the connection was made: arrived, copied out, acknowledged. */
@@ -517,7 +517,8 @@ void xs_tx_release(struct conn *conn, struct op *op);
 
 /* ---- batch.c ------------------------------------------------------------------------------- */
 
-/* Called after a send was added to the connection. Returns true if the send is held; then the caller must not post it. */
+/* Called after a send was added to the connection. Returns true if the send is held; then the caller must not post
+ * it. */
 bool xs_batch_hold(struct conn *conn, const struct op *op);
 /* The sends that are held are posted now, or the connection is freed. */
 void xs_batch_release(struct conn *conn);

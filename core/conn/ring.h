@@ -13,8 +13,8 @@ struct ibv_mr;
 
 #define RING_MAX (16 << 20)           /* bytes: maximum size of a ring buffer that has grown */
 #define RINGS_MAX (UINT64_C(1) << 29) /* bytes: maximum of all ring buffers of the process that have grown */
-#define PATH_TRIPS                                                                                             \
-    2 /* round trips that are measured before the path may count as long: this host may have delayed one */
+/* Round trips that are measured before the path may count as long, because this host may have delayed one. */
+#define PATH_TRIPS 2
 
 /* The peer's ring buffer as the sender knows it. */
 struct peer_ring {

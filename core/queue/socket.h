@@ -133,9 +133,9 @@ struct sock {
     struct op_list accepts;                 /* pending accepts */
     struct op *next_accept; /* the accept for which the next request is answered; NULL: the first */
     TAILQ_HEAD(incoming_socks, sock) half_open, arrived; /* oldest first */
-    int half_open_count,
-        half_open_private; /* sockets in half_open; those of them whose home is a private queue */
-    int arrived_count;     /* number of `arrived` */
+    /* Number of sockets in half_open; number of those whose home is a private queue. */
+    int half_open_count, half_open_private;
+    int arrived_count; /* number of `arrived` */
     /* How long a half-open connection may be silent while requests wait, ns; 0: the default. */
     uint64_t patience;
     /* Set while the listener's timer is handled: all CM events that have arrived were handled before (incoming.c). */

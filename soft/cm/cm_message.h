@@ -61,10 +61,11 @@ enum cm_reason {
 
 enum cm_service { CM_RC, CM_UC, CM_XRC = 3 }; /* InfiniBand's transport services */
 
-enum cm_sidr_status { /* InfiniBand's */
-                      CM_SIDR_VALID,
-                      CM_SIDR_UNSUPPORTED, /* no listener has the number */
-                      CM_SIDR_REJECTED
+/* InfiniBand's values. */
+enum cm_sidr_status {
+    CM_SIDR_VALID,
+    CM_SIDR_UNSUPPORTED, /* no listener has the number */
+    CM_SIDR_REJECTED
 };
 
 /* A message, decoded. */
@@ -74,8 +75,8 @@ struct cm_message {
     uint32_t psn;      /* the first PSN that the sender of this message expects */
     uint16_t udp_port; /* host byte order */
     uint16_t reason;   /* of a REJ; in a SIDR_REP it is the status */
-    in_port_t asked,
-        asker; /* of a SIDR_REQ: the number that is asked for, and the client's; network byte order */
+    /* Of a SIDR_REQ: the number that is asked for, and that of the client; network byte order. */
+    in_port_t asked, asker;
     uint32_t qkey;
     uint8_t mtu;
     uint8_t responder_resources;

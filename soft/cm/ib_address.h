@@ -11,8 +11,9 @@
 #include <stdint.h>
 #include "soft/engine/wire.h"
 
-#define IB_ADDRESS_BYTES                                                                                       \
-    36 /* of a request's private data; the application has the other 56 (REQ) or 180 (SIDR_REQ) */
+/* Bytes of the encoded addresses in a request's private data; the application has the other 56 (REQ) or 180
+ * (SIDR_REQ). */
+#define IB_ADDRESS_BYTES 36
 
 enum ib_space { IB_SPACE_TCP = 0x0106, IB_SPACE_UDP = 0x0111 }; /* values of enum rdma_port_space */
 

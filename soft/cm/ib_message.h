@@ -21,16 +21,17 @@
 #define IB_INFO_MAX 72     /* maximum bytes of a REJ's additional information */
 #define IB_GID_BYTES 16
 
-enum ib_type { /* attribute ID of the datagram */
-               IB_REQ = 0x10,
-               IB_MRA = 0x11,
-               IB_REJ = 0x12,
-               IB_REP = 0x13,
-               IB_RTU = 0x14,
-               IB_DREQ = 0x15,
-               IB_DREP = 0x16,
-               IB_SIDR_REQ = 0x17,
-               IB_SIDR_REP = 0x18
+/* Types of messages: the attribute ID of the datagram. */
+enum ib_type {
+    IB_REQ = 0x10,
+    IB_MRA = 0x11,
+    IB_REJ = 0x12,
+    IB_REP = 0x13,
+    IB_RTU = 0x14,
+    IB_DREQ = 0x15,
+    IB_DREP = 0x16,
+    IB_SIDR_REQ = 0x17,
+    IB_SIDR_REP = 0x18
 };
 
 /* The message of the peer that an MRA or REJ answers. */
@@ -38,19 +39,21 @@ enum ib_answered { IB_TO_REQ, IB_TO_REP, IB_TO_OTHER };
 
 enum ib_transport { IB_RC, IB_UC };
 
-enum ib_reason { /* of REJ: those that EXS sends or distinguishes */
-                 IB_TIMEOUT = 4,
-                 IB_INVALID_SERVICE = 8, /* no listener */
-                 IB_STALE = 10,          /* the peer still has a connection of this queue pair */
-                 IB_INVALID_GID = 12,
-                 IB_INVALID_MTU = 26,
-                 IB_CONSUMER = 28
+/* Reasons of a REJ: those that EXS sends or distinguishes. */
+enum ib_reason {
+    IB_TIMEOUT = 4,
+    IB_INVALID_SERVICE = 8, /* no listener */
+    IB_STALE = 10,          /* the peer still has a connection of this queue pair */
+    IB_INVALID_GID = 12,
+    IB_INVALID_MTU = 26,
+    IB_CONSUMER = 28
 };
 
-enum ib_sidr_status { /* of a look-up */
-                      IB_SIDR_VALID,
-                      IB_SIDR_UNSUPPORTED, /* no listener */
-                      IB_SIDR_REJECTED
+/* The status of a reply to a look-up. */
+enum ib_sidr_status {
+    IB_SIDR_VALID,
+    IB_SIDR_UNSUPPORTED, /* no listener */
+    IB_SIDR_REJECTED
 };
 
 /* The fields of a REQ. Times have 5 bits: n means 4.096 us * 2^n. */
@@ -59,8 +62,8 @@ struct ib_req {
     uint32_t qpn, psn;         /* the sender's queue pair; the first PSN that the sender expects */
     uint32_t qkey;
     uint8_t responder_resources, initiator_depth;
-    uint8_t remote_response,
-        local_response; /* maximum times in which the receiver, and the sender, must answer */
+    /* Times: how long the receiver, and the sender, may take to answer. */
+    uint8_t remote_response, local_response;
     enum ib_transport transport;
     bool flow_control, srq;
     uint8_t retry_count, rnr_retry_count; /* 3 bits: of the receiver's queue pair */
@@ -87,9 +90,9 @@ struct ib_rep {
 struct ib_message {
     enum ib_type type;
     uint64_t transaction;
-    uint32_t local_id,
-        remote_id; /* the connection's number at the sender, and at the receiver; REQ, SIDR_REQ and
-                                   * SIDR_REP have only the first; a SIDR_REP repeats the request's */
+    /* The connection's number at the sender, and at the receiver. A REQ, a SIDR_REQ and a SIDR_REP have only local_id;
+     * that of a SIDR_REP is that of the SIDR_REQ. */
+    uint32_t local_id, remote_id;
     union {
         struct ib_req req;
         struct ib_rep rep;

@@ -66,8 +66,8 @@ struct soft_ring {
     uint8_t *slots;
     size_t stride;       /* bytes of a slot */
     uint32_t size, mask; /* maximum number of requests; number of slots, a power of 2, minus 1 */
-    uint32_t head,
-        tail; /* indices of the next request to be posted, and of the oldest one; they wrap at 2^32 */
+    /* Indices of the next request to be posted, and of the oldest one; they wrap at 2^32. */
+    uint32_t head, tail;
 };
 
 static inline void *soft_ring_at(const struct soft_ring *ring, uint32_t index)

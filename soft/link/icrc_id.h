@@ -45,8 +45,9 @@ struct icrc_count {
     uint64_t at;          /* when `last` was received, ns */
 };
 
-#define ICRC_COUNT_AHEAD                                                                                       \
-    1024 /* how far the counter may be ahead; plus one for each tick (1 ms), as a kernel may count */
+/* How far an identification may be ahead of the counter; 1 more for each tick (1 ms) since the last packet, because a
+ * kernel may count ticks. */
+#define ICRC_COUNT_AHEAD 1024
 #define ICRC_COUNT_BEHIND 256 /* how far behind the counter a packet may be that others have overtaken */
 #define ICRC_COUNT_MISFITS 4  /* misfits in a row: the sender does not use a counter */
 

@@ -6,6 +6,7 @@
 #ifndef SOFT_XRC_H
 #define SOFT_XRC_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 #include <sys/types.h>

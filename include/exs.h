@@ -145,20 +145,21 @@ typedef struct exs_iovec { /* [ES-API] type, fields ours */
     void *exs_base;
     size_t exs_length; /* bytes */
     exs_mhandle_t exs_mhandle;
-    int exs_flags; /* 0, or of exs_sendfile EXS_SHUT_WR */
+    int exs_flags; /* 0; in exs_sendfile also EXS_SHUT_WR */
 } exs_iovec_t;
 
 typedef struct exs_fdvec { /* [ES-API] */
-    int exs_fildes;        /* an open regular file; may be closed once the call has returned */
+    int exs_fildes;        /* an open regular file; the application may close it when the call has returned */
     off_t exs_offset;      /* bytes from the start of the file */
-    size_t exs_length;     /* bytes; 0 = to the end of the file; to be filled: as long as something comes */
-    int exs_flags;         /* 0, or of exs_sendfile EXS_SHUT_WR */
+    /* Bytes. 0 in exs_sendfile: up to the end of the file; in exs_recvfile: up to the end of the stream. */
+    size_t exs_length;
+    int exs_flags; /* 0; in exs_sendfile also EXS_SHUT_WR */
 } exs_fdvec_t;
 
 typedef struct exs_pathvec { /* [UNH] */
     off_t exs_offset;        /* bytes from the start of the file */
     size_t exs_length;       /* as in exs_fdvec */
-    int exs_flags;           /* 0, or of exs_sendfile EXS_SHUT_WR */
+    int exs_flags;           /* 0; in exs_sendfile also EXS_SHUT_WR */
     const char *exs_path;    /* path to the file */
 } exs_pathvec_t;
 
@@ -176,9 +177,10 @@ typedef struct exs_xferfile { /* [ES-API] */
 /* ---- Message vectors ------------------------------------------------------------------ */
 
 typedef struct exs_msghdr { /* [ES-API] type, fields ours */
-    exs_iovec_t *exs_iov;   /* pieces of memory, in their order; the array is the caller's again on return */
-    int exs_iovlen;         /* how many, 1 to EXS_IOV_MAX */
-    int exs_msg_flags;      /* out, of an exs_recvmsg that blocks: MSG_TRUNC and EXS_EOF, as in an event */
+    /* Pieces of memory, in their order. The caller may reuse the array when the call has returned. */
+    exs_iovec_t *exs_iov;
+    int exs_iovlen;    /* number of pieces, 1 to EXS_IOV_MAX */
+    int exs_msg_flags; /* out, in an exs_recvmsg with EXS_BLOCK: MSG_TRUNC and EXS_EOF, as in an event */
 } exs_msghdr_t;
 
 /* ---- Polling --------------------------------------------------------------------------- */
@@ -195,9 +197,9 @@ typedef struct exs_msghdr { /* [ES-API] type, fields ours */
 #define EXS_POLLNVAL 0x20
 
 typedef struct exs_pollfd { /* [ES-API] type, fields ours: those of poll(2)'s struct pollfd */
-    int exs_fd;             /* an EXS socket or any other descriptor; negative: none */
-    short exs_events;       /* EXS_POLLIN, EXS_POLLOUT; of other descriptors whatever poll(2) has */
-    short exs_revents;      /* out: of these, and of those told unasked, what holds */
+    int exs_fd;             /* an EXS socket or any other descriptor; if negative, the element is ignored */
+    short exs_events;       /* EXS_POLLIN, EXS_POLLOUT; for other descriptors any events of poll(2) */
+    short exs_revents; /* out: those of exs_events, and of the events that are always reported, that are true */
 } exs_pollfd_t;
 
 /* ---- Events -------------------------------------------------------------------------- */
@@ -219,41 +221,41 @@ enum { /* exs_evt_type; names [ES-API] but SHUTDOWN and CLOSE [UNH], RREAD and R
 };
 
 typedef struct exs_evt_accept {    /* EXS_EVT_ACCEPT; fields ours */
-    int exs_evt_newsocket;         /* the connection; -1 when exs_evt_errno is set */
-    struct sockaddr *exs_evt_addr; /* the exs_addr of the element: the peer's address, or NULL */
-    socklen_t exs_evt_addrlen;     /* bytes of the peer's address, even where exs_addr was shorter */
+    int exs_evt_newsocket;         /* the new socket; -1 if exs_evt_errno is not 0 */
+    struct sockaddr *exs_evt_addr; /* exs_addr of the element: the peer's address; or NULL */
+    socklen_t exs_evt_addrlen;     /* bytes of the peer's address, even if the memory at exs_addr was shorter */
 } exs_evt_accept_t;
 
 typedef struct exs_evt_xfer { /* EXS_EVT_SEND, EXS_EVT_RECV, EXS_EVT_RREAD, EXS_EVT_RWRITE; fields ours */
-    void *exs_evt_buffer;     /* the buffer given to the call */
-    size_t exs_evt_length;    /* bytes moved */
+    void *exs_evt_buffer;     /* the buffer that was passed to the call */
+    size_t exs_evt_length;    /* bytes transferred */
     int exs_evt_flags;        /* MSG_TRUNC: a SEQPACKET message was longer than the buffer; EXS_EOF */
 } exs_evt_xfer_t;
 
 typedef struct exs_evt_xfermsg {    /* EXS_EVT_SENDMSG, EXS_EVT_RECVMSG: [ES-API] type, fields ours */
-    struct exs_msghdr *exs_evt_msg; /* the message given to the call */
-    size_t exs_evt_length;          /* bytes moved */
+    struct exs_msghdr *exs_evt_msg; /* the message that was passed to the call */
+    size_t exs_evt_length;          /* bytes transferred */
     int exs_evt_flags;              /* MSG_TRUNC: a SEQPACKET message was longer than all pieces; EXS_EOF */
 } exs_evt_xfermsg_t;
 
 typedef struct exs_evt_xferfile {     /* EXS_EVT_SENDFILE, EXS_EVT_RECVFILE; fields ours */
-    struct exs_xferfile *exs_evt_vec; /* the vector given to the call */
+    struct exs_xferfile *exs_evt_vec; /* the vector that was passed to the call */
     int exs_evt_vec_cnt;
-    int exs_evt_flags;    /* of EXS_EVT_RECVFILE: as of EXS_EVT_RECVMSG */
-    off_t exs_evt_length; /* bytes moved, all elements */
+    int exs_evt_flags;    /* in EXS_EVT_RECVFILE: MSG_TRUNC and EXS_EOF, as in EXS_EVT_RECVMSG */
+    off_t exs_evt_length; /* bytes transferred, of all elements */
 } exs_evt_xferfile_t;
 
 typedef struct exs_evt_poll {           /* EXS_EVT_POLL: [ES-API] type, fields ours */
-    struct exs_pollfd *exs_evt_pollfds; /* the array given to the call */
+    struct exs_pollfd *exs_evt_pollfds; /* the array that was passed to the call */
     int exs_evt_pollfd_cnt;
-    int exs_evt_ready; /* how many of them have exs_revents; 0: the time is over */
+    int exs_evt_ready; /* number of elements whose exs_revents is not 0; 0: the timeout has passed */
 } exs_evt_poll_t;
 
 typedef struct exs_event {         /* [ES-API]; exs_evt_type is known, the other names are ours */
     int exs_evt_type;              /* EXS_EVT_... */
-    int exs_evt_errno;             /* 0, or why the operation failed */
+    int exs_evt_errno;             /* 0, or the errno with which the operation failed */
     int exs_evt_socket;            /* the socket that the operation was started on */
-    exs_ahandle_t exs_evt_ahandle; /* as given to the call */
+    exs_ahandle_t exs_evt_ahandle; /* the ahandle that was passed to the call */
     union {
         exs_evt_accept_t exs_evt_accept;
         exs_evt_xfer_t exs_evt_xfer;
@@ -261,7 +263,7 @@ typedef struct exs_event {         /* [ES-API]; exs_evt_type is known, the other
         exs_evt_xferfile_t exs_evt_xferfile;
         exs_evt_poll_t exs_evt_poll;
     } exs_evt_union;
-    uint64_t exs_evt_spare[2]; /* [ours] 0: what is to be added has room here */
+    uint64_t exs_evt_spare[2]; /* [ours] 0; reserved for fields of later versions */
 } exs_event_t;
 
 /* [ours] The result of the operation: the bytes that a transfer moved, the new socket of an accept, how many elements
@@ -313,11 +315,12 @@ static inline int exs_event_flags(const exs_event_t *event)
 }
 
 typedef struct exs_acceptaddr { /* [ES-API] type, fields ours: one for each connection to accept */
-    struct sockaddr *exs_addr;  /* where to put the peer's address, or NULL */
-    socklen_t exs_addrlen;      /* in: bytes there; out: bytes of the address */
+    struct sockaddr *exs_addr;  /* memory for the peer's address, or NULL */
+    socklen_t exs_addrlen;      /* in: bytes of that memory; out: bytes of the address */
     int exs_socket;             /* out: the new socket */
-    exs_ahandle_t exs_ahandle;  /* given back in this connection's event */
-    uint64_t exs_spare[2]; /* [ours] neither looked at nor changed: a later version will want a flag for that */
+    exs_ahandle_t exs_ahandle;  /* exs_evt_ahandle of this connection's event */
+    /* [ours] Neither read nor changed; a later version that uses it will require a flag. */
+    uint64_t exs_spare[2];
 } exs_acceptaddr_t;
 
 /* ---- The library --------------------------------------------------------------------- */
@@ -344,8 +347,8 @@ enum {
  * limits has the values of an environment variable, which exs(7) describes and which takes precedence where it is
  * set, except in a program that has more rights than the user who started it. */
 typedef struct exs_config {
-    size_t exs_size;                /* of this struct, bytes: EXS_CONFIG_INIT sets it */
-    const char *exs_device;         /* EXS_DEVICE; the strings are the caller's again on return */
+    size_t exs_size;                /* bytes of this struct; EXS_CONFIG_INIT sets it */
+    const char *exs_device;         /* EXS_DEVICE. The caller may free the strings when the call has returned */
     const char *exs_link;           /* EXS_LINK */
     const char *exs_tcp_congestion; /* EXS_TCP_CONGESTION */
     const char *exs_roce;           /* EXS_ROCE */
@@ -361,8 +364,8 @@ typedef struct exs_config {
     int exs_check;     /* EXS_CHECK: 1 or EXS_CHECK_ABORT */
     int exs_rcvbuf;    /* SO_RCVBUF of new STREAM sockets, bytes; see exs_setsockopt */
     int exs_sndbuf;    /* SO_SNDBUF of new sockets, bytes */
-    int exs_half_open; /* the most connections of one listener that peers have begun and not established */
-    /* The most that the receive buffers of the process that have grown may have together, bytes. */
+    int exs_half_open; /* maximum number of half-open connections of one listener */
+    /* Maximum bytes of all receive buffers of the process that have grown. */
     uint64_t exs_ring_bytes;
 } exs_config_t;
 
@@ -583,16 +586,16 @@ enum { /* [UNH] exs_wait: what exs_qdequeue, and a blocking call on a socket tha
 };
 
 typedef struct exs_qattr { /* [ours] */
-    int exs_depth;         /* as for exs_qcreate */
-    int exs_wait;    /* NOTIFY: sleep; ADAPTIVE: look for a while first; BUSY_POLL: look, and never sleep */
-    int exs_wait_us; /* ADAPTIVE: how long, 1 to EXS_WAIT_US_MAX microseconds; else 0 */
+    int exs_depth;         /* depth, as for exs_qcreate */
+    int exs_wait;    /* NOTIFY: sleep; ADAPTIVE: busy-poll for a while, then sleep; BUSY_POLL: never sleep */
+    int exs_wait_us; /* ADAPTIVE: the time to busy-poll, 1 to EXS_WAIT_US_MAX microseconds; else 0 */
 } exs_qattr_t;
 
 typedef struct exs_qstatus { /* [ours] */
     exs_qattr_t exs_attr;
-    int exs_events;  /* that wait for exs_qdequeue */
-    int exs_pending; /* operations in progress whose events will come here */
-    int exs_sockets; /* that live on the queue: exs_qdelete is EBUSY until they are closed */
+    int exs_events;  /* number of events that were not dequeued */
+    int exs_pending; /* number of operations in progress whose events will be added to this queue */
+    int exs_sockets; /* number of sockets that live on the queue; exs_qdelete fails with EBUSY until they are closed */
     int exs_spare[8];
 } exs_qstatus_t;
 
@@ -609,15 +612,15 @@ int exs_qmodify(exs_qhandle_t qhandle, int attributes, const exs_qattr_t *values
 #define EXS_DEVICE_ADDRESSES 16
 
 typedef struct exs_device {
-    char exs_name[64];     /* as exs_getdevice has it */
-    char exs_kind[16];     /* "rdma" or "soft", as EXS_DEVICE has them */
-    char exs_links[64];    /* what carries its packets: "shm,udp", "RoCE", "InfiniBand", "iWARP"; or "" */
-    int exs_address_count; /* addresses of this host that lead to it, maybe more than fit */
-    int exs_mtu; /* payload of a packet, bytes. This and the next are 0 where no address leads to it */
-    int exs_max_connections;  /* queue pairs */
-    int exs_max_requests;     /* work requests under way, of one connection, each way */
-    uint64_t exs_max_message; /* bytes of one work request: longer transfers are cut */
-    uint64_t exs_max_region;  /* bytes of one region of registered memory */
+    char exs_name[64];     /* the name of the device, as exs_getdevice returns it */
+    char exs_kind[16];     /* "rdma" or "soft", as in EXS_DEVICE */
+    char exs_links[64];    /* how packets are carried: "shm,udp", "RoCE", "InfiniBand", "iWARP"; or "" */
+    int exs_address_count; /* number of this host's addresses that lead to it; may exceed EXS_DEVICE_ADDRESSES */
+    int exs_mtu; /* payload of a packet, bytes. This and the next four are 0 if no address leads to the device */
+    int exs_max_connections; /* maximum number of queue pairs */
+    int exs_max_requests; /* maximum number of outstanding work requests of a connection, in each direction */
+    uint64_t exs_max_message; /* maximum bytes of one work request; a longer transfer takes several */
+    uint64_t exs_max_region;  /* maximum bytes of one region of registered memory */
     int exs_spare[8];
     struct sockaddr_storage exs_addresses[EXS_DEVICE_ADDRESSES];
 } exs_device_t;
@@ -629,20 +632,24 @@ int exs_getdevices(exs_device_t *devices, int most);
 /* A value of exs_retransmissions: a device does not count them. */
 #define EXS_STATS_UNKNOWN UINT64_MAX
 
-typedef struct exs_stats {        /* ever, of a connection; of a queue all that lived on it */
-    uint64_t exs_sends;           /* operations started: sends, one-sided ones, the shutdown of writing; */
-    uint64_t exs_receives;        /* receives */
-    uint64_t exs_sent;            /* bytes given to the device; */
-    uint64_t exs_sent_direct;     /* of these, straight into memory that the peer's program receives into; */
-    uint64_t exs_received;        /* bytes that have come, whether a receive has taken them or not; */
-    uint64_t exs_received_direct; /* of these, straight into memory of receives */
-    uint64_t exs_bytes_read;      /* by exs_rread, */
-    uint64_t exs_bytes_written;   /* by exs_rwrite */
-    uint64_t exs_retransmissions; /* packets sent again, or EXS_STATS_UNKNOWN */
-    uint64_t exs_events;          /* the rest are of a queue: events dequeued; */
-    uint64_t exs_turns;           /* times that exs_qdequeue or a watcher looked at it; */
-    uint64_t exs_empty_turns;     /* of these, those that found no event; */
-    uint64_t exs_completions;     /* of the devices: work requests and messages */
+/* Counters since a connection or queue was made. Those of a queue are the sums of all connections that have lived on
+ * it. */
+typedef struct exs_stats {
+    uint64_t exs_sends;    /* sends, one-sided operations and shutdowns of writing that were started */
+    uint64_t exs_receives; /* receives that were started */
+    uint64_t exs_sent;     /* bytes given to the device */
+    /* Those of exs_sent that were written directly into the memory of the peer's receives. */
+    uint64_t exs_sent_direct;
+    uint64_t exs_received; /* bytes that have arrived, whether a receive has got them or not */
+    /* Those of exs_received that were written directly into the memory of receives. */
+    uint64_t exs_received_direct;
+    uint64_t exs_bytes_read;      /* bytes that exs_rread has read */
+    uint64_t exs_bytes_written;   /* bytes that exs_rwrite has written */
+    uint64_t exs_retransmissions; /* packets that were sent again, or EXS_STATS_UNKNOWN */
+    uint64_t exs_events;          /* only of a queue, as the next three: events that were dequeued */
+    uint64_t exs_turns; /* calls that dequeue events, by the application or an adapter for an event loop */
+    uint64_t exs_empty_turns; /* those of exs_turns that found no event */
+    uint64_t exs_completions; /* completions of the devices: work requests and messages that have arrived */
     uint64_t exs_spare[8];
 } exs_stats_t;
 

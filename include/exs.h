@@ -614,7 +614,7 @@ int exs_qmodify(exs_qhandle_t qhandle, int attributes, const exs_qattr_t *values
 typedef struct exs_device {
     char exs_name[64];     /* the name of the device, as exs_getdevice returns it */
     char exs_kind[16];     /* "rdma" or "soft", as in EXS_DEVICE */
-    char exs_links[64];    /* how packets are carried: "shm,udp", "RoCE", "InfiniBand", "iWARP"; or "" */
+    char exs_links[64];    /* how packets are carried: "shm,tcp,udp", "RoCE", "InfiniBand", "iWARP"; or "" */
     int exs_address_count; /* number of this host's addresses that lead to it; may exceed EXS_DEVICE_ADDRESSES */
     int exs_mtu; /* payload of a packet, bytes. This and the next four are 0 if no address leads to the device */
     int exs_max_connections; /* maximum number of queue pairs */

@@ -53,7 +53,7 @@ int xs_nowhere(const char *argument) __attribute__((cold));
  * thread-local storage. The text of a failure is in errmsg_text(). */
 struct last_call {
     const char *name; /* NULL: no call yet, or `type` says which call */
-    int sockno;       /* or -1 */
+    int sockno;       /* the socket; -1: the call is not on a socket */
     short type;       /* EXS_EVT_, or 0 */
     short error;      /* the errno that errmsg_text() explains, or 0 */
 };

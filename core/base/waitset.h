@@ -31,7 +31,7 @@ struct waitset {
         uint32_t events; /* EPOLLIN and EPOLLOUT, which are POLLIN and POLLOUT */
         void *tag;
     } members[WAITSET_LISTED];
-    int count;                    /* of `members` */
+    int count;                    /* entries of `members` in use */
     int unlisted;                 /* members that are only in the epoll */
     int next;                     /* index of the member that is checked first, so that each gets its turn */
     struct doorbell wakefd;       /* the flag and the time; has a descriptor while there is an epoll */

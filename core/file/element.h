@@ -16,7 +16,7 @@ struct memory;
 enum purpose { TO_SEND, TO_FILL };
 
 struct element {
-    int fd;                /* of the file, owned by the element; -1: the element is memory */
+    int fd;                /* the file's descriptor, owned by the element; -1: the element is memory */
     uint64_t offset;       /* where the range begins in the file, bytes */
     uint64_t length;       /* bytes of the range or of the memory */
     uint8_t *base;         /* the memory; NULL for a file */

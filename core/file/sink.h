@@ -48,7 +48,7 @@ bool xs_sink_is_file(const struct sink *sink, uint32_t piece);
 bool xs_sink_may_map(const struct sink *sink, uint32_t piece, uint64_t bytes);
 /* A place: where the next bytes of a receive go (conn/place.h). */
 struct place {
-    uint8_t *addr;   /* of a place in the ring buffer: the address by which the peer knows it */
+    uint8_t *addr;   /* its address; for a place in the ring buffer, the address by which the peer knows it */
     uint64_t length; /* bytes; 0: there is no place, because all pieces are full */
     uint32_t rkey;   /* the key by which the peer writes to the place, if the place is registered */
 };

@@ -17,12 +17,12 @@ struct handle_slot;
 /* Owned by its handle: freed by exs_mderegister(), which fails while the handle has users. */
 struct memory {
     exs_mhandle_t handle;     /* its users are the operations that use the region */
-    struct handle_slot *slot; /* of the handle */
+    struct handle_slot *slot; /* the handle's slot */
     uint8_t *addr;
     size_t size;
     int flags;                   /* EXS_MRF_ */
     bool nofault;                /* its pages may be unmapped (maps_check()): copies must be fault-safe */
-    uint64_t number;             /* unique, and never reused */
+    uint64_t number;             /* a number that no other region has, nor had before */
     LIST_HEAD(, region) regions; /* its registrations; guarded by the regions lock (memory.c) */
 };
 

@@ -41,7 +41,7 @@ struct ask {
     int count; /* entries of `files` or `accepts` */
     exs_qhandle_t qhandle;
     exs_ahandle_t ahandle;
-    struct waiter *waiter; /* of a call that blocks, else NULL */
+    struct waiter *waiter; /* the waiter of a call that blocks, else NULL */
 
     /* For transfers: the application's memory, its length in bytes, and its region. */
     void *buffer;

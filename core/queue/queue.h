@@ -143,9 +143,10 @@ struct queue_hosts {
 
 /* The channels of the devices. Guarded by the queue's lock. */
 struct queue_channels {
-    LIST_HEAD(, source) sources;                /* the descriptors and wait sets that the queue watches */
-    struct rdma_event_channel *cm[DEVICES_MAX]; /* of each device, made when first needed */
-    struct waitset *cm_waits[DEVICES_MAX];      /* the channel's wait set, owned by the channel; or NULL */
+    LIST_HEAD(, source) sources; /* the descriptors and wait sets that the queue watches */
+    /* The CM event channel of each device, made when first needed. */
+    struct rdma_event_channel *cm[DEVICES_MAX];
+    struct waitset *cm_waits[DEVICES_MAX]; /* the channel's wait set, owned by the channel; or NULL */
     LIST_HEAD(, nic) nics;
 };
 
@@ -171,9 +172,10 @@ struct queue {
     /* A connect of the private queue's socket failed, so xs_queue_strip() may close descriptors. Set by
      * xs_open_failed(); pairs with the load in xs_release_home(). */
     _Atomic bool failed;
-    /* xs_queue_prepare_sleep() has work to do: sends are held, or a device holds back packets that it must send before the
-     * thread sleeps, or has a timer that this queue does not know of. Updated by each turn and each post. Pairs with
-     * nothing: the thread that reads it wrote it last, or the thread that wrote it calls xs_queue_prepare_sleep() itself. */
+    /* xs_queue_prepare_sleep() has work to do: sends are held, or a device holds back packets that it must send before
+     * the thread sleeps, or has a timer that this queue does not know of. Updated by each turn and each post. Pairs
+     * with nothing: the thread that reads it wrote it last, or the thread that wrote it calls xs_queue_prepare_sleep()
+     * itself. */
     _Atomic bool waits;
     /* Number of hosts and sleepers, which must be woken by packets. Pairs with nothing: a host or sleeper that is added
      * while `waits` is set calls xs_queue_prepare_sleep() itself, and a thread that has held the lock since an earlier

@@ -36,7 +36,7 @@ struct polled {
      * it has locked. If they are equal, the load pairs with the store by that lock, which was held for the store,
      * too. */
     _Atomic(struct queue *) home;
-    int index; /* of the element in the user's array */
+    int index; /* index of the element in the user's array */
     /* Copies of the element's descriptor and requested events, because the array may be freed when the poll has
      * ended. */
     int number;

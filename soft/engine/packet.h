@@ -62,7 +62,7 @@ enum {
     SOFT_OP_WRITE = 1 << 1,
     SOFT_OP_READ = 1 << 2,
     SOFT_OP_ATOMIC = 1 << 3,
-    SOFT_OP_ANSWER = 1 << 4, /* from a responder to a requester */
+    SOFT_OP_ANSWER = 1 << 4, /* a packet from a responder to a requester */
     SOFT_OP_FIRST = 1 << 5,  /* first packet of a message */
     SOFT_OP_LAST = 1 << 6,   /* last packet of a message */
     SOFT_OP_RETH = 1 << 7,
@@ -92,8 +92,8 @@ enum {
 struct soft_target;
 
 enum soft_payload {
-    SOFT_PAYLOAD_HERE,    /* in the packet */
-    SOFT_PAYLOAD_PLACED,  /* in its destination already */
+    SOFT_PAYLOAD_HERE,    /* the payload is in the packet */
+    SOFT_PAYLOAD_PLACED,  /* the payload is in its destination already */
     SOFT_PAYLOAD_VANISHED /* lost: the destination's memory has vanished */
 };
 
@@ -109,12 +109,12 @@ struct soft_packet {
     uint64_t swap_add, compare;
     uint8_t syndrome; /* AETH */
     uint32_t msn;
-    uint32_t imm;          /* as on the wire; of an IETH, the key */
+    uint32_t imm;          /* immediate data in network byte order; the key, if the packet has an IETH */
     uint64_t original;     /* AtomicAckETH */
     uint32_t qkey, source; /* DETH: Q_Key, the sender's queue pair */
     uint32_t srqn;         /* XRCETH */
     const uint8_t *payload;
-    uint32_t length; /* of the payload without its pad */
+    uint32_t length; /* bytes of the payload without its pad */
     enum soft_payload where;
     /* Not NULL: the link asks where the payload belongs, and the packet must not be executed. */
     struct soft_target *target;

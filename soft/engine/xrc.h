@@ -29,7 +29,7 @@ struct soft_xrcd {
     bool named;
     dev_t device;
     ino_t inode;
-    LIST_HEAD(, soft_srq) srqs[SOFT_XRC_BUCKETS]; /* by number */
+    LIST_HEAD(, soft_srq) srqs[SOFT_XRC_BUCKETS]; /* hash table by number */
     LIST_ENTRY(soft_xrcd) link;
 };
 

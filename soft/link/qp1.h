@@ -32,7 +32,7 @@ struct qp1 {
     int out[2];            /* sending sockets, IPv4 and IPv6; -1: no IPv6 */
     in_port_t out_port[2]; /* their UDP ports, network byte order */
     struct icrc_ids ids;
-    uint32_t psn; /* of the next packet that is sent */
+    uint32_t psn; /* PSN of the next packet that is sent */
 };
 
 /* Opens the sending sockets. `roce` must outlive `qp1`. 0 or an errno. */

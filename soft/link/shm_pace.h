@@ -25,7 +25,7 @@
 struct shm_pace {
     bool warm;         /* the batches before the first measurement have arrived */
     bool near;         /* what the sender is asked for: batches that stay in its cache */
-    bool near_before;  /* its value before this measurement */
+    bool near_before;  /* the value of `near` before this measurement */
     bool compares;     /* a measurement is running */
     unsigned timed[2]; /* batches measured so far: [0] past the cache, [1] near */
     uint64_t least[2]; /* the shortest time of each kind, ns for 64 KiB */

@@ -29,7 +29,7 @@
 #define SHM_RING_BYTES 2097152u
 #define SHM_HEADER 16 /* bytes before a batch: length, stride, acknowledgement, kind and time of the copy */
 #define SHM_ALIGN 64  /* bytes: alignment of a header */
-#define SHM_SKIP UINT32_MAX           /* as length: the next batch is at the start of the ring */
+#define SHM_SKIP UINT32_MAX           /* a batch length: the next batch is at the start of the ring */
 #define SHM_TIMES (UINT32_C(1) << 31) /* in `processor`: the receiver asks how long the sender's copies take */
 
 /* The shared variables of one direction. Positions and flags are stored and loaded as seq_cst, as described above. */

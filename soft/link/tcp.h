@@ -89,7 +89,7 @@
 #include "core/base/waitset.h"
 #include "tcp_frame.h"
 
-#define TCP_MTU SOFT_MTU_MAX               /* bytes of payload in a packet */
+#define TCP_MTU SOFT_MTU_MAX     /* bytes of payload in a packet */
 #define TCP_FLUSH_BYTES 65536    /* a send buffer of this length is written at once, also within a step */
 #define TCP_RECEIVE_BYTES 262144 /* maximum bytes that one call reads from a socket */
 #define TCP_SHORT_FRAME 4096     /* maximum bytes of a body that is received in the buffer and copied */

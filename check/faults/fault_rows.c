@@ -298,7 +298,7 @@ const struct fault fault_rows[] = {
     {.name = "killed", .fate = DIES, .who = VICTIM, .strike = be_killed, .bound = 5, .share = 12},
     {.name = "port-reused", .fate = DIES, .who = VICTIM, .strike = be_killed, .bound = 5, .again = true, .share = 6},
     {.name = "frozen", .fate = LIVES, .who = VICTIM, .strike = be_frozen, .stopped = 0.3, .share = 4},
-    /* exs(7): over UDP 3.8 seconds if something is in flight; otherwise after a keepalive, which the survivor sends each
+    /* exs(7): 3.8 seconds if something is in flight; otherwise after a keepalive, which the survivor sends each
      * second. An adapter continues when its process is stopped: see frozen-long. */
     {.name = "frozen-for-good", .fate = SILENT, .who = VICTIM, .strike = be_frozen, .bound = 8, .asked = true, .embedded = true, .share = 1},
     /* exs(7): on an adapter a stopped process still answers, while a silent host is noticed after 17 seconds at

@@ -409,7 +409,7 @@ START_TEST(silent_peer)
     uint64_t begun = device.now;
 
     if (outages[_i].patience != 0)
-        soft_set_patience(device.qp, outages[_i].patience * NS_PER_S);
+        tcp_peer_wait(device.peer, outages[_i].patience * NS_PER_S);
     streamed_post(&device, IBV_WR_SEND, 0, SHORT);
     while (streamed_state(&device) == IBV_QPS_RTS && device.now < begun + 60 * NS_PER_S) {
         streamed_run(&device);

@@ -316,7 +316,7 @@ static int set_traffic_class(struct cm_id *id, const void *value, size_t length)
     return 0;
 }
 
-/* Sets how long the peer's host may acknowledge nothing, in ms; 0: the default, SOFT_PATIENCE. Only for an established
+/* Sets how long the peer's host may acknowledge nothing, in ms; 0: the default, TCP_PATIENCE. Only for an established
  * connection with a TCP socket. 0 or an errno. */
 static int set_user_timeout(struct cm_id *id, const void *value, size_t length)
 {
@@ -328,11 +328,11 @@ static int set_user_timeout(struct cm_id *id, const void *value, size_t length)
     if (id->state != CM_ESTABLISHED || id->fd == -1)
         return EINVAL;
     if (milliseconds == 0)
-        milliseconds = (unsigned)(SOFT_PATIENCE / (NS_PER_S / 1000));
+        milliseconds = (unsigned)(TCP_PATIENCE / (NS_PER_S / 1000));
     if (fds_set_option(id->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)milliseconds) == -1)
         return errno;
-    if (id->public.qp != NULL)
-        soft_set_patience(id->public.qp, milliseconds * (NS_PER_S / 1000));
+    if (id->tcp != NULL)
+        tcp_peer_wait(id->tcp, milliseconds * (NS_PER_S / 1000));
     return 0;
 }
 

@@ -11,7 +11,7 @@
 #include "cm_id.h"
 
 /* A host that does not answer is detected at most 25 s after its last packet: keepalive sends the first probe after 10
- * s, then one every 5 s, and the connection ends at the first of them that finds 20 s (SOFT_PATIENCE) without an answer.
+ * s, then one every 5 s, and the connection ends at the first of them that finds 20 s (TCP_PATIENCE) without an answer.
  * It also ends if data were not acknowledged for 20 s. Applications can change that time. */
 #define KEEP_IDLE_S 10
 #define KEEP_INTERVAL_S 5
@@ -74,7 +74,7 @@ void cm_socket_tune(int fd)
     fds_set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEP_IDLE_S);
     fds_set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEP_INTERVAL_S);
     fds_set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEP_COUNT);
-    fds_set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)(SOFT_PATIENCE / (NS_PER_S / 1000)));
+    fds_set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)(TCP_PATIENCE / (NS_PER_S / 1000)));
     fds_set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 }
 

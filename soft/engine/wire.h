@@ -81,10 +81,6 @@ struct soft_source {
     size_t length;
 };
 
-/* ns. The default for how long a peer on a lossless link may acknowledge nothing, for example because its process is
- * stopped or gets no CPU time. It is also TCP_USER_TIMEOUT of the connection manager's sockets. */
-#define SOFT_PATIENCE UINT64_C(20000000000)
-
 /* A link: it carries packets over udp, tcp or shm. A context may use several at the same time, because the link is part
  * of a path. A struct soft_link belongs to the module that created it and outlives the queue pairs whose path names
  * it. */
@@ -369,8 +365,6 @@ int soft_progress(struct ibv_context *context);
 void soft_set_path(struct ibv_qp *qp, const struct soft_path *path);
 /* Passes on the round-trip time to the peer that the connection manager has measured, ns. The queue pair is in RTS. */
 void soft_set_round_trip(struct ibv_qp *qp, uint64_t round);
-/* Sets the `patience` of a queue pair's link, if it has a lossless one, in ns. */
-void soft_set_patience(struct ibv_qp *qp, uint64_t patience);
 
 /* Counters of a context, for tests and diagnostics. */
 struct soft_counters {

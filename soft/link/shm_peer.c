@@ -110,7 +110,6 @@ struct shm_peer *shm_peer_new(struct shm_slots *slots, struct shm_area *area, bo
     peer->link = (struct soft_link){.name = "shm",
                                     .mtu = SHM_MTU,
                                     .lossless = true,
-                                    .patience = SOFT_PATIENCE,
                                     .carries_ack = true,
                                     .room = shm_link_room,
                                     .send = shm_link_send,

@@ -70,7 +70,7 @@
  * stream (FIN). While the socket is full both wait, as long as the queue pair exists; if the queue pair is destroyed
  * before that, the stream is cut off. There is no DREP: TCP delivers the DREQ or breaks the connection, so the sender
  * of a DREQ expects no answer, and its connection is over at once. If the peer's host is reachable, but the peer
- * acknowledges nothing or does not read, the link gives the peer up after SOFT_PATIENCE, or after the time that the
+ * acknowledges nothing or does not read, the link gives the peer up after TCP_PATIENCE, or after the time that the
  * application sets. The connection manager watches the same socket, only for the end of the stream (EPOLLRDHUP): it
  * then processes what was received before, and reports DISCONNECTED.
  *
@@ -89,7 +89,8 @@
 #include "core/base/waitset.h"
 #include "tcp_frame.h"
 
-#define TCP_MTU SOFT_MTU_MAX     /* bytes of payload in a packet */
+#define TCP_PATIENCE UINT64_C(20000000000) /* ns: an outage that TCP survives (TCP_USER_TIMEOUT) */
+#define TCP_MTU SOFT_MTU_MAX               /* bytes of payload in a packet */
 #define TCP_FLUSH_BYTES 65536    /* a send buffer of this length is written at once, also within a step */
 #define TCP_RECEIVE_BYTES 262144 /* maximum bytes that one call reads from a socket */
 #define TCP_SHORT_FRAME 4096     /* maximum bytes of a body that is received in the buffer and copied */
@@ -204,6 +205,8 @@ void tcp_peer_watch(struct tcp_peer *peer, struct waitset *waits, void *tag);
  * yet; the link sends them before the frames. */
 void tcp_peer_begin(struct tcp_peer *peer, enum tcp_rtu rtu, const uint8_t *rest, size_t length);
 enum tcp_rtu tcp_peer_rtu(const struct tcp_peer *peer);
+/* Sets how long the peer may acknowledge nothing, ns, instead of TCP_PATIENCE. */
+void tcp_peer_wait(struct tcp_peer *peer, uint64_t patience);
 /* Sends the packets that the queue pair has to send, then the DREQ, and then ends the stream. Called only while the
  * queue pair exists. */
 void tcp_peer_disconnect(struct tcp_peer *peer);

@@ -99,7 +99,7 @@ struct tcp_peer *tcp_peer_new(int fd)
     peer->link = (struct soft_link){.name = "tcp",
                                     .mtu = TCP_MTU,
                                     .lossless = true,
-                                    .patience = SOFT_PATIENCE,
+                                    .patience = TCP_PATIENCE,
                                     .trailer = TCP_FRAME_HEADER,
                                     .carries_ack = true,
                                     .full = true,
@@ -200,6 +200,13 @@ void tcp_peer_begin(struct tcp_peer *peer, enum tcp_rtu rtu, const uint8_t *rest
         tcp_fail(peer, "its socket can't be watched", errno);
     soft_flush(context);
     soft_unlock(context);
+}
+
+void tcp_peer_wait(struct tcp_peer *peer, uint64_t patience)
+{
+    soft_lock(peer->context);
+    peer->link.patience = patience;
+    soft_unlock(peer->context);
 }
 
 void tcp_peer_disconnect(struct tcp_peer *peer)

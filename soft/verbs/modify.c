@@ -323,17 +323,6 @@ void soft_set_round_trip(struct ibv_qp *ibv, uint64_t round)
     soft_unlock(ibv->context);
 }
 
-void soft_set_patience(struct ibv_qp *ibv, uint64_t patience)
-{
-    struct soft_link *link;
-
-    soft_lock(ibv->context);
-    link = soft_qp_of(ibv)->path.link;
-    if (link != NULL && link->lossless)
-        link->patience = patience;
-    soft_unlock(ibv->context);
-}
-
 void soft_set_path(struct ibv_qp *ibv, const struct soft_path *path)
 {
     struct soft_qp *qp = soft_qp_of(ibv);

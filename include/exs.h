@@ -74,12 +74,14 @@ typedef void *exs_ahandle_t;
 #define EXS_MULTISHOT 0x04000000
 /* [ours] exs_close: what was sent is delivered before the socket is closed. See SO_LINGER. */
 #define EXS_LINGER 0x08000000
-/* [ours] With EXS_BLOCK: the call fails with EINTR when a signal handler has run. */
+/* [ours] With EXS_BLOCK: the call fails with EINTR when a signal handler has run. exs_poll, exs_shutdown and exs_close
+ * do not take it. */
 #define EXS_INTR 0x10000000
-/* exs_recv also takes MSG_WAITALL: it completes only when the whole buffer is filled. exs_send and exs_sendfile also
- * take MSG_NOSIGNAL, which changes nothing, because no call of this library raises SIGPIPE. exs_send, exs_recv and
- * the calls for messages take MSG_DONTWAIT: they do what can be done at once, or fail with EAGAIN. exs_recv and
- * exs_recvmsg of a SOCK_STREAM take MSG_PEEK: they copy what has arrived, and leave it to be received. */
+/* Flags of sockets that calls take as well. exs_recv, exs_recvmsg: MSG_WAITALL completes only when the whole buffer is
+ * filled. exs_send, exs_sendmsg, exs_sendfile: MSG_NOSIGNAL changes nothing, because no call of this library raises
+ * SIGPIPE. exs_send, exs_recv, exs_sendmsg, exs_recvmsg: with MSG_DONTWAIT they do what can be done at once, or fail
+ * with EAGAIN. exs_recv, exs_recvmsg of a SOCK_STREAM: with MSG_PEEK they copy what has arrived, and leave it to be
+ * received. */
 
 /* ---- Flags of exs_mregister --------------------------------------------------------------- */
 
@@ -325,10 +327,10 @@ typedef struct exs_acceptaddr { /* [ES-API] type, fields ours: one for each conn
 
 /* ---- The library --------------------------------------------------------------------- */
 
-/* [ES-API] The first call of a process. Until it has succeeded every other call fails with EPERM, and in a forked
- * child with ECHILD. A call after one that has succeeded returns 0 and counts: the program, and each library in it
- * that uses EXS, call exs_init and exs_fini without regard to the others. ENOTSUP: the version is not known. ENODEV,
- * EINVAL: the environment is not valid. */
+/* [ES-API] The first call of a process. Until it or exs_init_config has succeeded every call but exs_errmsg,
+ * exs_strevent and exs_version_string fails with EPERM, and in a forked child with ECHILD. A call after one that has
+ * succeeded returns 0 and counts: the program, and each library in it that uses EXS, call exs_init and exs_fini
+ * without regard to the others. ENOTSUP: the version is not known. ENODEV, EINVAL: the environment is not valid. */
 int exs_init(int version);
 
 /* [ours] The same as the variable's 0. A field that is 0 leaves the default. */
@@ -402,8 +404,8 @@ int exs_socket(int family, int socktype, int protocol);
 /* [UNH] Gives the socket a local address. */
 int exs_bind(int sockno, const struct sockaddr *address, socklen_t address_len);
 
-/* [UNH] From now on connection requests wait until accepts ask for them. At most `backlog` wait (0 counts as 1); the
- * others are refused. */
+/* [UNH] From now on connection requests wait until accepts ask for them. While no accept is pending at most `backlog`
+ * wait (0 counts as 1), and the library refuses others. */
 int exs_listen(int sockno, int backlog);
 
 /* [ES-API] Accepts addrvec_cnt connections, with an event (EXS_EVT_ACCEPT) for each element, which must be valid

@@ -9,7 +9,8 @@
  *   life.c           the states and what each permits; how a connection breaks and is drained
  *   work.c           posting work requests, processing completions
  *   tx.c             sending; message.c (message.h) makes work requests of a message, batch.c puts several short sends
- *                    into one, deferred_copy.c copies short sends that wait, bound.c limits the bytes that are pending
+ *                    into one, deferred_copy.c copies short sends that wait, bound.c applies the limits of SO_SNDBUF
+ *                    and of the timeouts
  *   ending.c         sends that end early (ending.h)
  *   rx.c             receiving; place.c (place.h) chooses the memory
  *   ring.c           ring buffers that grow (ring.h)
@@ -39,7 +40,7 @@
 #define RECEIVES_AT_ONCE 8 /* maximum number of receives that one call posts; it posts depth / 8 of them */
 #define SQ_DEPTH 64        /* maximum number of outstanding work requests; see `limits.depth` */
 #define DEPTH_MIN 16       /* minimum of both: a smaller queue would have only entries that are reserved */
-#define SQ_KEPT_BY_DATA 8  /* entries of the send queue that are reserved for control messages */
+#define SQ_KEPT_BY_DATA 8  /* entries of the send queue that data leaves free, for control messages */
 #define ADVERTS_MAX 32     /* maximum number of outstanding advertisements in each direction */
 /* Maximum number of sends that one message carries. It is lower on an adapter, where each entry of the send queue has
  * memory for the segments of all of them. */
@@ -520,7 +521,8 @@ void xs_tx_release(struct conn *conn, struct op *op);
 /* Called after a send was added to the connection. Returns true if the send is held; then the caller must not post
  * it. */
 bool xs_batch_hold(struct conn *conn, const struct op *op);
-/* The sends that are held are posted now, or the connection is freed. */
+/* Removes the connection from its home's list `held`. Called when its held sends are about to be posted, and before it
+ * is freed. */
 void xs_batch_release(struct conn *conn);
 /* Posts the sends that are held. */
 void xs_batch_send_held(struct conn *conn);
@@ -588,6 +590,8 @@ int xs_export_add(struct conn *conn, exs_mhandle_t mhandle, void *addr, size_t l
 int xs_export_drop(struct conn *conn, const exs_token_t *token);
 /* Ends all exports. */
 void xs_export_end_all(struct conn *conn);
+
+/* ---- conn.c: counters ----------------------------------------------------------------------- */
 
 /* Adds the connection's counters to *stats. */
 void xs_stats_add(exs_stats_t *stats, const struct conn *conn);

@@ -70,9 +70,9 @@ struct attachment {
     uint64_t idle_since;
     TAILQ_ENTRY(attachment) of_idle;
 
-    /* Written with both locks. If one of these is set, the host does not watch the home's descriptors, but polls the
-     * home on a timer. on_standby: the attachment is on the home's standby list. unwatched: watching failed, because no
-     * descriptor was free; the host tries again after each poll. */
+    /* Written with both locks, and read with either. If one of these is set, the host does not watch the home's
+     * descriptors, but polls the home on a timer. on_standby: the attachment is on the home's standby list. unwatched:
+     * watching failed, because no descriptor was free; the host tries again after each poll. */
     bool on_standby;
     bool unwatched;
 
@@ -121,7 +121,7 @@ struct attached_queues {
     int migrated;                  /* sockets that this queue owns and whose home is another queue */
     int unwatched;                 /* attachments that are on_standby or unwatched */
     struct doorbell poll_timer;    /* expires when the queue must poll the homes that it does not watch */
-    int depth_probe[DEPTH_PROBES]; /* epolls that are never readable (sources.c); -1: none */
+    int depth_probe[DEPTH_PROBES]; /* nested epolls that are never readable, see sources.c; -1: none */
     unsigned rounds;               /* passes over the attachments */
     bool has_stuck;                /* some attachment is `stuck` */
 };
@@ -329,7 +329,7 @@ enum watched { BY_LEVEL, BY_POLLING, BY_EDGE };
 struct turn {
     enum watched watched;
     int harvested; /* number of completions that were polled */
-    int others;    /* number of connection events, and of deadlines that passed */
+    int others;    /* number of connection events, and of deadlines that passed; not `others` of the queue */
     bool left;     /* some work was left undone */
     bool busy;     /* work was left undone because there were completions, and the next turn must do it */
     bool stuck;    /* no descriptor signals the work that is left */

@@ -42,8 +42,10 @@ static inline gboolean exs_glib__ready(GSource *source, GSourceFunc callback, gp
     while (result == G_SOURCE_CONTINUE &&
            (count = exs_qpoll(queue, events, EXS_GLIB_BATCH, EXS_LOOP_BUDGET)) > 0) {
         result = ((exs_glib_cb)(void (*)(void))callback)(queue, events, count, data);
-        if (g_source_is_destroyed(source))
-            return G_SOURCE_REMOVE; /* the queue may have been deleted */
+        if (g_source_is_destroyed(source)) {
+            exs_qprepare(queue); /* fails if the queue was deleted, too */
+            return G_SOURCE_REMOVE;
+        }
     }
     if (count < 0)
         return G_SOURCE_REMOVE; /* the queue was deleted, or this is a forked child */

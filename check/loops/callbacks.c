@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 
 /* ---- What a callback may do -------------------------------------------------------------- */
 
@@ -324,8 +325,58 @@ START_TEST(drops_another_that_is_due)
 }
 END_TEST
 
+enum { HELD = 3 }; /* sends of a callback: the first is posted at once, the others are held */
+
+static void send_and_drop(struct watch *w, exs_event_t *events, int count)
+{
+    struct pair *pair = w->data;
+
+    (void)events;
+    ck_assert_int_gt(count, HELD);
+    for (int i = 0; i < HELD; i++)
+        must(exs_send(pair->client, "x", 1, 0, w->queue, NULL, NULL));
+    w->kind->drop(w);
+    w->data = NULL;
+}
+
+static void *receive_held(void *arg)
+{
+    struct pair *pair = arg;
+    char in[HELD];
+
+    ck_assert_int_eq(exs_blocking_recv(pair->server, in, sizeof(in), MSG_WAITALL, NULL), HELD);
+    return NULL;
+}
+
+/* What a callback has sent before it drops its watcher leaves, though the thread makes no further call. */
+START_TEST(drops_after_sends)
+{
+    void *loop = kinds_here[_i]->open();
+    struct pair pair;
+    struct watch w;
+    pthread_t thread;
+    char in[HELD + 1] = "";
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    for (size_t i = 0; i < sizeof(in); i++)
+        must(exs_recv(pair.client, &in[i], 1, 0, pair.client_box->queue, NULL, NULL));
+    must(exs_send(pair.server, in, sizeof(in), 0, pair.server_box->queue, NULL, NULL));
+    watch_open(&w, _i, loop, pair.client_box->queue, send_and_drop, &pair);
+    while (w.data != NULL)
+        w.kind->turn(loop);
+    ck_assert_int_eq(pthread_create(&thread, NULL, receive_held, &pair), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    take_good(pair.server_box, EXS_EVT_SEND, pair.server);
+    for (int i = 0; i < HELD; i++)
+        take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    kinds_here[_i]->close(loop);
+    pair_close(&pair);
+}
+END_TEST
+
 void add_callback_tests(TCase *tcase)
 {
+    tcase_add_loop_test(tcase, drops_after_sends, 0, kinds_count);
     tcase_add_loop_test(tcase, stops_in_the_middle, 0, kinds_count);
     tcase_add_loop_test(tcase, stopped_and_started_again, 0, kinds_count);
     tcase_add_loop_test(tcase, starts_in_its_callback, 0, kinds_count * CALLBACK_ORDERS);

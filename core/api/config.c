@@ -14,7 +14,9 @@
 #include "core/base/log.h"
 #include "core/base/settings.h"
 
-#define CONFIG_MAX 4096 /* bytes: a larger exs_size is not that of a struct */
+/* bytes: the struct of 3.0.0, the first one; an exs_size outside of these is not that of a struct */
+#define CONFIG_MIN (offsetof(exs_config_t, exs_ring_bytes) + sizeof(uint64_t))
+#define CONFIG_MAX 4096
 
 struct field {
     const char *name;
@@ -71,7 +73,7 @@ int xs_config_read(const exs_config_t *given, exs_config_t *config)
         return 0;
     size_t size = given->exs_size;
 
-    if (size < sizeof(size) || size > CONFIG_MAX)
+    if (size < CONFIG_MIN || size > CONFIG_MAX)
         return xs_invalid("exs_size is %zu: initialize the configuration with EXS_CONFIG_INIT", size);
     for (size_t i = sizeof(*config); i < size; i++)
         if (bytes[i] != 0)

@@ -23,7 +23,7 @@ static int begin_shutdown(struct sock *sock, int how, struct queue *queue, exs_a
         conn->state.reading = READ_SHUT;
         xs_rx_recall(conn); /* the receives end as soon as the peer can't write into them any more */
     }
-    if (how == SHUT_RD || conn->state.writing >= WRITE_FIN_ACKED) {
+    if (how == SHUT_RD || (conn->state.writing >= WRITE_FIN_ACKED && STAILQ_EMPTY(&conn->tx.sends))) {
         xs_op_complete(op, 0);
     } else if (conn_broken(conn) && STAILQ_EMPTY(&conn->tx.sends)) { /* otherwise in order behind the sends */
         bool in_order = xs_conn_ended_in_order(conn) && sock_sent(sock) == SENT_WHOLE;

@@ -355,7 +355,7 @@ typedef struct exs_config {
     const char *exs_tcp_congestion; /* EXS_TCP_CONGESTION */
     const char *exs_roce;           /* EXS_ROCE */
     /* This function gets each line of the log, without "exs: " and the newline, in place of standard error. Any thread
-     * may call it, also one of the library, but one at a time, until exs_fini has returned. It must not call this
+     * may call it, also one of the library, but one at a time, until the last exs_fini has returned. It must not call this
      * library. */
     void (*exs_log)(void *context, int level, const char *text);
     void *exs_log_context;

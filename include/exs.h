@@ -564,7 +564,8 @@ int exs_qdequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, con
 int exs_qfd(exs_qhandle_t qhandle);
 
 /* [ours] A value of budget_us, for event loops: the time that the queue's mode (EXS_SPIN, exs_qmodify) gives to an
- * iteration. */
+ * iteration. A thread that has got events with it must call exs_qpoll or exs_qprepare again: until then the library may
+ * hold back short sends of the thread, to send several of them as one message. */
 #define EXS_LOOP_BUDGET (-1)
 
 /* [ours] Like exs_qdequeue with {0,0}. If there is no event, it polls for up to budget_us microseconds, 0 to

@@ -379,7 +379,7 @@ END_TEST
 
 /* ---- The log --------------------------------------------------------------------------------------------- */
 
-/* Where the lines go that nobody takes. */
+/* Redirects standard error, which gets the lines of the log if no function is set, to a temporary file. */
 static FILE *catch_stderr(void)
 {
     FILE *file = tmpfile();
